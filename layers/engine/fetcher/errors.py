@@ -1,0 +1,122 @@
+"""Every error that crosses a module border, grouped by what the caller must do next.
+
+    FetcherError
+    ├── InvalidRequestError   change the request            never retried
+    ├── RefusedError          fix access or host policy     never retried
+    ├── UnavailableError      try the same call later       retried with backoff
+    ├── LimitError            ask for less                  never retried
+    ├── TimedOutError         ask for less, or at a quieter hour   never retried
+    ├── CanceledError         nothing; somebody asked for it       never retried
+    └── LostClaimError        stop at once; another worker owns the extraction
+
+An error of any other class is a defect: it ends an extraction with the family `internal`.
+Messages are safe to log and to return: they name what the caller sent, never a credential,
+a connection string or a row. The driver's own text stays on `__cause__`.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Literal
+
+Family = Literal["invalid", "refused", "unavailable", "limit", "timeout", "canceled", "internal"]
+
+SCHEMA_VALIDATION = "extraction request failed schema validation"
+"""The exact text that the seed promises for a bad selection; details travel in `Where`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which part of the request an error is about, in the caller's own words."""
+
+    datasource: str | None = None
+    table: str | None = None
+    field: str | None = None
+
+    def named(self) -> dict[str, str]:
+        """Return only the members that are known."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding in a request: a JSON pointer (RFC 6901) and what is wrong there."""
+
+    pointer: str
+    detail: str
+
+
+class FetcherError(Exception):
+    """Root of the family. `code` is stable and documented; the wording is not.
+
+    `family` is what consumers of `job.failed` see. `problems` is filled for requests only.
+    """
+
+    family: ClassVar[Family] = "internal"
+    code = "FET-2090"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        where: Where | None = None,
+        problems: tuple[Problem, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.code
+        self.where = where or Where()
+        self.problems = problems
+
+    def public(self) -> dict[str, str]:
+        """Render the object that a job and its event show: `design.md` §6.1."""
+        return {"code": self.code, "family": self.family, "message": self.message, **self.where.named()}
+
+
+class InvalidRequestError(FetcherError):
+    """The request can never succeed as it is."""
+
+    family = "invalid"
+    code = "FET-0001"
+
+
+class RefusedError(FetcherError):
+    """The source, or our own host policy, said no."""
+
+    family = "refused"
+    code = "FET-2020"
+
+
+class UnavailableError(FetcherError):
+    """Not now; no sooner than `after` seconds when the other side said so."""
+
+    family = "unavailable"
+    code = "FET-2030"
+
+    def __init__(self, message: str, *, after: float | None = None, where: Where | None = None) -> None:
+        super().__init__(message, where=where)
+        self.after = after
+
+
+class LimitError(FetcherError):
+    """A bound of the product was crossed; nothing was stored."""
+
+    family = "limit"
+    code = "FET-2040"
+
+
+class TimedOutError(FetcherError):
+    """The extraction's own clock ran out."""
+
+    family = "timeout"
+    code = "FET-2050"
+
+
+class CanceledError(FetcherError):
+    """Somebody asked for the extraction to stop."""
+
+    family = "canceled"
+    code = "FET-2060"
+
+
+class LostClaimError(FetcherError):
+    """Another worker owns the extraction now, or it has ended: no further effect is allowed."""

@@ -1,0 +1,74 @@
+"""What the core needs from the outside, as protocols the adapters satisfy by shape."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
+
+
+class Session(Protocol):
+    """An open, read-only conversation with one source, seeing one snapshot where the kind has them.
+
+    Used by one thread at a time, except `cancel`, which any thread may call at any moment.
+    """
+
+    @property
+    def isolation(self) -> str:
+        """What the manifest says about the snapshot, such as `repeatable read`."""
+        ...
+
+    def discover(self, scope: Sequence[str]) -> Catalog:
+        """Describe every table in these schemas, in a constant number of queries.
+
+        An empty scope means the kind's default. Kinds without schemas ignore it.
+        """
+        ...
+
+    def read(self, query: Query, after: Position | None) -> Iterator[Page]:
+        """Yield pages strictly after `after`, in key order, holding about one page in memory.
+
+        Any break of the stream raises: it never ends early and quietly.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Stop what the server is doing for this session, within 2 seconds, then drop the socket."""
+        ...
+
+
+class Connect(Protocol):
+    """Open a session; close it without draining what was not read.
+
+    `seconds` bounds the whole conversation: connecting (at most 10 of them), each statement on the
+    server, and a stalled wire. Only `FetcherError`s come out, here and from the session, each raised
+    from the driver's own error and with a message that is safe to show.
+    """
+
+    def __call__(
+        self, to: Connection, secret: Secret, *, seconds: float, application: str
+    ) -> AbstractContextManager[Session]: ...
+
+
+class Naming(Protocol):
+    """How one kind resolves the table names of a request: `design.md` §7.4."""
+
+    def scope(self, names: Sequence[str], connection: Connection) -> tuple[str, ...]:
+        """Return the distinct schemas to discover for these requested names, sorted."""
+        ...
+
+    def resolve(self, name: str, catalog: Catalog, connection: Connection) -> tuple[str, ...] | None:
+        """Return the discovered path that a requested name means, or None."""
+        ...
+
+
+class Sink(Protocol):
+    """Where the bytes of a result go, in order and exactly once."""
+
+    def write(self, body: bytes, /) -> object:
+        """Take the next bytes; may block while earlier ones are stored."""
+        ...
+
+
+Clock = Callable[[], int]
+"""Milliseconds since the epoch, UTC. Leases and windows compare these numbers."""
