@@ -1,0 +1,26 @@
+"""One boto3 client a service, made when first asked for and kept for the life of the process.
+
+Timeouts are short because every call here is small; S3 parts are 8 MiB and get more. Checksums are
+ours (SHA-256 of each part), so botocore adds none of its own.
+"""
+
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+_CONFIG = Config(
+    connect_timeout=3,
+    read_timeout=20,
+    retries={"mode": "standard", "total_max_attempts": 4},
+    request_checksum_calculation="when_required",
+    response_checksum_validation="when_required",
+)
+_S3 = _CONFIG.merge(Config(read_timeout=60, signature_version="s3v4", s3={"addressing_style": "path"}))
+
+
+@cache
+def client(service: str) -> Any:
+    """Return the process's client of a service; `AWS_ENDPOINT_URL` decides where it talks to."""
+    return boto3.client(service, config=_S3 if service == "s3" else _CONFIG)  # type: ignore[call-overload]

@@ -1,0 +1,261 @@
+"""Rules and items as DynamoDB spells them, and the three ways a write can end.
+
+A conditional write succeeds, is refused by its condition (`Refused`, which brings the item as it was),
+or is unsure. Unsure transactions are repeated with the same token and the same bytes, which DynamoDB
+answers as the first time for ten minutes.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from random import random
+from typing import Any, TypedDict
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from fetcher.core.rules import (
+    Absent,
+    Add,
+    Condition,
+    Drop,
+    Either,
+    Equal,
+    Every,
+    Given,
+    Keep,
+    Less,
+    NotAbove,
+    Present,
+    Put,
+    Rule,
+    given_value,
+)
+
+_CONFLICTS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_TRIES = 6
+_serialize = TypeSerializer().serialize
+_deserialize = TypeDeserializer().deserialize
+
+
+class Spelled(TypedDict, total=False):
+    """The expression members of a DynamoDB write."""
+
+    ConditionExpression: str
+    UpdateExpression: str
+    ExpressionAttributeNames: dict[str, str]
+    ExpressionAttributeValues: dict[str, Any]
+
+
+class Refused(Exception):  # noqa: N818 - an answer that callers match on, not a failure
+    """The condition of action number `action` did not hold; `item` is what was there, if anything."""
+
+    def __init__(self, action: int, item: Mapping[str, Any] | None) -> None:
+        super().__init__(f"action {action} was refused by its condition")
+        self.action = action
+        self.item = item
+
+
+def marshal(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Encode an item; integers, strings, lists, maps and booleans only."""
+    return {name: _serialize(value) for name, value in item.items()}
+
+
+def unmarshal(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Decode an item; every number we store is an integer."""
+    return {name: _plain(_deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+        case bool() | str() | None:
+            return value
+        case _:
+            return int(value)
+
+
+class _Speller:
+    """Collects names and values while an expression is written; every name is aliased."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Any] = {}
+
+    def name(self, attribute: str) -> str:
+        self.names[f"#{attribute}"] = attribute
+        return f"#{attribute}"
+
+    def value(self, value: Any) -> str:
+        mark = f":v{len(self.values)}"
+        self.values[mark] = _serialize(given_value(value, self.given))
+        return mark
+
+    def condition(self, condition: Condition) -> str:  # noqa: PLR0911 - one line a case of a closed set
+        match condition:
+            case Every(terms):
+                return self.joined(" AND ", terms)
+            case Either(terms):
+                return self.joined(" OR ", terms)
+            case Present(attribute):
+                return f"attribute_exists({self.name(attribute)})"
+            case Absent(attribute):
+                return f"attribute_not_exists({self.name(attribute)})"
+            case Equal(attribute, value):
+                return f"{self.name(attribute)} = {self.value(value)}"
+            case Less(attribute, value):
+                return f"{self.name(attribute)} < {self.value(value)}"
+            case NotAbove(attribute, value):
+                return f"{self.name(attribute)} <= {self.value(value)}"
+
+    def joined(self, word: str, terms: Sequence[Condition]) -> str:
+        """Join terms; DynamoDB refuses parentheses around a single one as redundant."""
+        spelled = [self.condition(term) for term in terms]
+        return spelled[0] if len(spelled) == 1 else "(" + word.join(spelled) + ")"
+
+    def update(self, rule: Rule) -> str:
+        sets: list[str] = []
+        removes: list[str] = []
+        for write in rule.writes:
+            name = self.name(write.attribute)
+            match write:
+                case Put(_, value):
+                    sets.append(f"{name} = {self.value(value)}")
+                case Keep(_, value):
+                    sets.append(f"{name} = if_not_exists({name}, {self.value(value)})")
+                case Add(_, amount):
+                    sets.append(f"{name} = if_not_exists({name}, {self.value(0)}) + {self.value(amount)}")
+                case Drop():
+                    removes.append(name)
+        clauses = ["SET " + ", ".join(sets)] if sets else []
+        if removes:
+            clauses.append("REMOVE " + ", ".join(removes))
+        return " ".join(clauses)
+
+    def spelled(self, **expressions: str) -> Spelled:
+        spelled: Spelled = {"ExpressionAttributeNames": self.names, **expressions}  # type: ignore[typeddict-item]
+        if self.values:
+            spelled["ExpressionAttributeValues"] = self.values
+        return spelled
+
+
+def spell(rule: Rule, given: Given) -> Spelled:
+    """Spell a rule as the members of an UpdateItem or of an Update in a transaction."""
+    speller = _Speller(given)
+    return speller.spelled(ConditionExpression=speller.condition(rule.when), UpdateExpression=speller.update(rule))
+
+
+def spell_condition(condition: Condition, given: Given) -> Spelled:
+    """Spell a condition alone, for a Put, a Delete or a check."""
+    speller = _Speller(given)
+    return speller.spelled(ConditionExpression=speller.condition(condition))
+
+
+def token(*parts: str) -> str:
+    """Derive a transaction's idempotency token from what makes it this transaction and no other."""
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:36]
+
+
+def update(client: Any, table: str, key: Mapping[str, str], rule: Rule, given: Given) -> dict[str, Any]:
+    """Apply a rule to one item and return the item after it. Raises `Refused` with the item as it was."""
+    try:
+        answer = client.update_item(
+            TableName=table,
+            Key=marshal(key),
+            ReturnValues="ALL_NEW",
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            **spell(rule, given),
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+            raise
+        old = error.response.get("Item")
+        raise Refused(0, unmarshal(old) if isinstance(old, dict) else None) from error
+    return unmarshal(answer["Attributes"])
+
+
+def transact(
+    client: Any,
+    actions: Sequence[Mapping[str, Any]],
+    request_token: str,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Write all actions or none. Raises `Refused` for the first action whose condition did not hold.
+
+    A conflict with another transaction on the same item is no lost race: it is repeated with jitter.
+    """
+    for attempt in range(_TRIES):
+        try:
+            client.transact_write_items(TransactItems=list(actions), ClientRequestToken=request_token)
+        except ClientError as error:
+            _raise_if_refused(error)
+            if attempt == _TRIES - 1 or not _conflicted(error):
+                raise
+        else:
+            return
+        sleep(random() * 0.05 * 2**attempt)
+
+
+def _raise_if_refused(error: ClientError) -> None:
+    for number, reason in enumerate(error.response.get("CancellationReasons") or ()):
+        if reason.get("Code") == "ConditionalCheckFailed":
+            old = reason.get("Item")
+            raise Refused(number, unmarshal(old) if old else None) from error
+
+
+def _conflicted(error: ClientError) -> bool:
+    if error.response["Error"]["Code"] == "TransactionInProgressException":
+        return True
+    return any(reason.get("Code") in _CONFLICTS for reason in error.response.get("CancellationReasons") or ())
+
+
+def put_action(table: str, item: Mapping[str, Any], when: Condition | None = None, given: Given | None = None) -> Any:
+    """A Put of a transaction; refused with the item that was there."""
+    spelled = spell_condition(when, given or {}) if when else {}
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": marshal(item),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **spelled,
+        }
+    }
+
+
+def update_action(table: str, key: Mapping[str, str], rule: Rule, given: Given) -> Any:
+    """An Update of a transaction; refused with the item as it was."""
+    return {
+        "Update": {
+            "TableName": table,
+            "Key": marshal(key),
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **spell(rule, given),
+        }
+    }
+
+
+def delete_action(table: str, key: Mapping[str, str]) -> Any:
+    """A Delete of a transaction, whether or not the item exists."""
+    return {"Delete": {"TableName": table, "Key": marshal(key)}}
+
+
+def newest(
+    client: Any, table: str, partition: str, before: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Read one page of a GSI1 list, newest first; `before` is a GSI1SK, exclusive."""
+    condition = "GSI1PK = :pk AND GSI1SK < :before" if before else "GSI1PK = :pk"
+    values = {":pk": partition, **({":before": before} if before else {})}
+    answer = client.query(
+        TableName=table,
+        IndexName="GSI1",
+        KeyConditionExpression=condition,
+        ExpressionAttributeValues=marshal(values),
+        ScanIndexForward=False,
+        Limit=limit,
+    )
+    items = [unmarshal(item) for item in answer["Items"]]
+    return items, items[-1]["GSI1SK"] if items and "LastEvaluatedKey" in answer else None

@@ -1,0 +1,352 @@
+"""Extractions in DynamoDB: accepted once, claimed by one, ended once (`design.md` §4, items 1a, 6, 6r, 9, 10)."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fetcher.aws import dynamo
+from fetcher.aws.dynamo import Refused
+from fetcher.aws.records import (
+    OUTBOX,
+    OUTBOX_CAP_MS,
+    OUTBOX_FIRST_MS,
+    SHARDS,
+    Accepted,
+    Completed,
+    Due,
+    Duplicate,
+    Failed,
+    Outbox,
+    key,
+    lock_key,
+    marker,
+    marker_key,
+    new_item,
+    outbox_from,
+    outbox_item,
+    request_item,
+)
+from fetcher.core.clock import rfc3339
+from fetcher.core.extraction import Extraction, event_detail, from_item
+from fetcher.core.lifecycle import (
+    DISPATCHED_MS,
+    KEEP_SECONDS,
+    OUTBOX_KEEP_SECONDS,
+    RELEASE_MS,
+    SWEPT_MS,
+    TABLE,
+    Event,
+    Status,
+)
+from fetcher.core.rules import Absent, Drop, Equal, NotAbove, Of, Put, Rule, either, every
+from fetcher.errors import CanceledError, LostClaimError
+from fetcher.ports import Clock
+
+_LOCK_IS_FREE = either(Absent("PK"), NotAbove("windowEndsAt", Of("now")))
+_LOCK_IS_OF = Equal("extractionId", Of("failed"))
+_PUBLISHED = Rule(
+    Absent("publishedAt"),
+    (Put("publishedAt", Of("time")), Put("expiresAt", Of("expiresAt")), Drop("GSI2PK"), Drop("lookAt")),
+)
+_OUTBOX_SWEEP = Rule(
+    every(Equal("lookAt", Of("seen")), Absent("publishedAt")), (Put("lookAt", Of("lookAt")), Put("sends", Of("sends")))
+)
+_ERASED = Rule(
+    either(Equal("status", Status.COMPLETED), Equal("status", Status.FAILED)), (Put("deletedAt", Of("time")),)
+)
+
+
+class Extractions:
+    """The table `main`, as far as extractions are concerned."""
+
+    def __init__(
+        self, client: Any, table: str, clock: Clock, *, lease_ms: int, window_ms: int, dispatch_ms: int
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._window_ms = window_ms
+        self._dispatch_ms = dispatch_ms
+
+    # --- submit
+
+    def duplicate(self, tenant: str, request_hash: str) -> tuple[Duplicate | None, str | None]:
+        """Find the live duplicate of a request, or else the failed one whose lock a new job must replace."""
+        lock = self._item(lock_key(tenant, request_hash))
+        if lock is None or lock["windowEndsAt"] <= self._clock():
+            return None, None
+        earlier = self.get(tenant, lock["extractionId"])
+        if earlier is None or earlier.status is Status.FAILED:
+            return None, lock["extractionId"]
+        return Duplicate(earlier.id), None
+
+    def accept(self, job: Accepted, replaces: str | None) -> Extraction | Duplicate:
+        """Create the extraction and its lock, its request and its active markers, or learn who was first.
+
+        `replaces` is the id of a failed extraction whose lock is still there: exactly one retry of it wins.
+        """
+        item = new_item(job, look_at=job.created_ms + self._dispatch_ms)
+        lock = {
+            **lock_key(job.tenant, job.request_hash),
+            "extractionId": job.id,
+            "windowEndsAt": job.created_ms + self._window_ms,
+            "expiresAt": job.created_ms // 1000 + 86_400,
+        }
+        when, given = (_LOCK_IS_OF, {"failed": replaces}) if replaces else (_LOCK_IS_FREE, {"now": job.created_ms})
+        actions = [
+            dynamo.put_action(self._table, lock, when, given),
+            dynamo.put_action(self._table, item, Absent("PK")),
+            dynamo.put_action(self._table, request_item(job)),
+            *(
+                dynamo.put_action(self._table, marker(job.tenant, connection, job.id, job.created_ms))
+                for connection in sorted(set(job.connections.values()))
+            ),
+        ]
+        try:
+            dynamo.transact(self._client, actions, dynamo.token(job.id, "accept"))
+        except Refused as refused:
+            if refused.action != 0 or refused.item is None:
+                raise
+            winner = refused.item["extractionId"]
+            if winner != job.id:
+                return Duplicate(winner)
+        return from_item(item)
+
+    def dispatched(self, extraction: Extraction) -> None:
+        """Note that the message was sent. A claim that came first is left alone."""
+        given = {"generation": extraction.generation, "lookAt": self._clock() + DISPATCHED_MS}
+        try:
+            self._happen(Event.DISPATCH, extraction, given)
+        except Refused:
+            return
+
+    # --- reading
+
+    def get(self, tenant: str, extraction_id: str) -> Extraction | None:
+        """Read an extraction, consistently."""
+        item = self._item(key(tenant, extraction_id))
+        return from_item(item) if item else None
+
+    def request(self, tenant: str, extraction_id: str) -> Mapping[str, Any] | None:
+        """Read item 6r: `metadata` (text) and `request` (text) or `requestKey`."""
+        return self._item({**key(tenant, extraction_id), "SK": "REQUEST"})
+
+    def outbox(self, tenant: str, extraction_id: str) -> Outbox | None:
+        """Read the terminal event."""
+        item = self._item({**key(tenant, extraction_id), "SK": OUTBOX})
+        return outbox_from(item) if item else None
+
+    def listed(self, tenant: str, before: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+        """Return up to `limit` summaries, newest first, and where the next page starts."""
+        return dynamo.newest(self._client, self._table, f"{tenant}#JOBS", before, limit)
+
+    def due(self, now: int, limit: int = 100) -> Iterator[Due]:
+        """Yield what should have been looked at by `now`, from every shard, at most `limit` a shard."""
+        for shard in range(SHARDS):
+            answer = self._client.query(
+                TableName=self._table,
+                IndexName="GSI2",
+                KeyConditionExpression="GSI2PK = :shard AND lookAt <= :now",
+                ExpressionAttributeValues=dynamo.marshal({":shard": f"ACTIVE#{shard}", ":now": now}),
+                Limit=limit,
+            )
+            for row in map(dynamo.unmarshal, answer["Items"]):
+                yield Due({"PK": row["PK"], "SK": row["SK"]}, row["lookAt"])
+
+    def at(self, due: Due) -> Extraction | Outbox | None:
+        """Read the item behind an index row, consistently; None if the row is out of date."""
+        item = self._item(due.key)
+        if item is None or item.get("lookAt") != due.look_at:
+            return None
+        return outbox_from(item) if due.key["SK"] == OUTBOX else from_item(item)
+
+    # --- the worker's writes
+
+    def claim(self, tenant: str, extraction_id: str, generation: int, claim: str) -> Extraction | None:
+        """Take the extraction for `lease_ms`, or return None: another works on it, it ended, or the message is old."""
+        now = self._clock()
+        given = {
+            "generation": generation,
+            "claim": claim,
+            "now": now,
+            "time": rfc3339(now),
+            "leaseUntil": now + self._lease_ms,
+        }
+        where = key(tenant, extraction_id)
+        for event in (Event.CLAIM, Event.TAKE_OVER):
+            try:
+                return from_item(dynamo.update(self._client, self._table, where, TABLE[event], given))
+            except Refused:
+                continue
+        return None
+
+    def beat(
+        self,
+        extraction: Extraction,
+        progress: Mapping[str, Any],
+        spent_ms: int,
+        checkpoint: Mapping[str, Any] | None = None,
+    ) -> Extraction:
+        """Renew the lease and save the progress; with a checkpoint, save that too. Raises `LostClaimError`."""
+        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms, "checkpoint": checkpoint}
+        return self._mine(Event.BEAT if checkpoint is None else Event.CHECKPOINT, extraction, given)
+
+    def seal(
+        self, extraction: Extraction, progress: Mapping[str, Any], spent_ms: int, sealed: Mapping[str, Any]
+    ) -> Extraction:
+        """Fix the only part list that may become this upload's object. Raises `LostClaimError`."""
+        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms, "sealed": sealed}
+        return self._mine(Event.SEAL, extraction, given)
+
+    def begin_again(self, extraction: Extraction, checkpoint: Mapping[str, Any]) -> Extraction:
+        """Forget an earlier upload and its seal, and note the new one. Raises `LostClaimError`."""
+        return self._mine(Event.UNSEAL, extraction, {"claim": extraction.claim, "checkpoint": checkpoint})
+
+    def release(self, extraction: Extraction) -> None:
+        """Give the claim back after a failure that was not the job's; the same message may claim again."""
+        try:
+            self._happen(Event.RELEASE, extraction, {"claim": extraction.claim, "lookAt": self._clock() + RELEASE_MS})
+        except Refused:
+            return
+
+    # --- ends
+
+    def cancel(self, tenant: str, extraction_id: str) -> bool:
+        """Ask for an end. False if it has ended already, or never was."""
+        try:
+            dynamo.update(
+                self._client,
+                self._table,
+                key(tenant, extraction_id),
+                TABLE[Event.CANCEL],
+                {"time": rfc3339(self._clock())},
+            )
+        except Refused:
+            return False
+        return True
+
+    def terminate(self, extraction: Extraction, outcome: Completed | Failed, *, claimed: bool) -> Extraction:
+        """End an extraction, once: status, event and active markers in one transaction.
+
+        `claimed` says by which authority: the worker's claim, or that nobody holds one. An accepted
+        cancel always ends as canceled. Returns the extraction as it ended by this call, or by this
+        worker's earlier try. Raises `LostClaimError` when the authority is gone.
+        """
+        if not claimed and extraction.cancel_requested_at:
+            outcome = Failed(CanceledError("the job was canceled"))
+        event = _ending(outcome, claimed=claimed)
+        try:
+            return self._end(extraction, outcome, event)
+        except Refused as refused:
+            now = refused.item or {}
+            if refused.action == 0 and claimed and now.get("claimToken") == extraction.claim:
+                return self._settle(extraction, from_item(now))
+            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+
+    def _settle(self, extraction: Extraction, found: Extraction) -> Extraction:
+        """Finish was refused though the claim is mine: it was a cancel, or my own earlier try."""
+        if found.terminal:
+            return found
+        canceled = Failed(CanceledError("the job was canceled"))
+        try:
+            return self._end(extraction, canceled, Event.FAIL_CANCELED)
+        except Refused as refused:
+            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+
+    def _end(self, extraction: Extraction, outcome: Completed | Failed, event: Event) -> Extraction:
+        now = self._clock()
+        time = rfc3339(now)
+        result = dict(outcome.result) if isinstance(outcome, Completed) else None
+        error = outcome.error.public() if isinstance(outcome, Failed) else None
+        given = {
+            "claim": extraction.claim,
+            "generation": extraction.generation,
+            "now": now,
+            "time": time,
+            "expiresAt": now // 1000 + KEEP_SECONDS,
+            "progress": extraction.progress,
+            "spentMs": extraction.spent_ms,
+            "result": result,
+            "error": error,
+        }
+        where = key(extraction.tenant, extraction.id)
+        metadata = json.loads((self.request(extraction.tenant, extraction.id) or {"metadata": "{}"})["metadata"])
+        detail = event_detail(extraction, metadata, time, result=result, error=error)
+        actions = [
+            dynamo.update_action(self._table, where, TABLE[event], given),
+            dynamo.put_action(self._table, outbox_item(extraction, detail, now), Absent("PK")),
+            *(
+                dynamo.delete_action(self._table, marker_key(extraction.tenant, connection, extraction.id))
+                for connection in sorted(set(extraction.connections.values()))
+            ),
+        ]
+        dynamo.transact(self._client, actions, dynamo.token(extraction.id, extraction.claim or "", str(event), time))
+        ended = self.get(extraction.tenant, extraction.id)
+        if ended is None:
+            raise LostClaimError("the extraction is gone")
+        return ended
+
+    # --- the sweeper's and notify's writes
+
+    def sweep(self, extraction: Extraction) -> bool:
+        """Take an overdue extraction for this sweep; False when another sweep did, or it moved on."""
+        try:
+            self._happen(Event.SWEEP, extraction, {"seen": extraction.look_at, "lookAt": self._clock() + SWEPT_MS})
+        except Refused:
+            return False
+        return True
+
+    def sweep_outbox(self, outbox: Outbox) -> bool:
+        """Take an overdue event for this sweep, with a wait that doubles up to an hour and never ends."""
+        wait = min(OUTBOX_FIRST_MS * 2 ** min(outbox.sends + 1, 10), OUTBOX_CAP_MS)
+        given = {"seen": outbox.look_at, "lookAt": self._clock() + wait, "sends": outbox.sends + 1}
+        return self._write_outbox(outbox, _OUTBOX_SWEEP, given)
+
+    def published(self, outbox: Outbox) -> bool:
+        """Mark the event as published; False when it already was."""
+        now = self._clock()
+        return self._write_outbox(
+            outbox, _PUBLISHED, {"time": rfc3339(now), "expiresAt": now // 1000 + OUTBOX_KEEP_SECONDS}
+        )
+
+    def erased(self, extraction: Extraction) -> None:
+        """Note that the result was deleted on request."""
+        dynamo.update(
+            self._client, self._table, key(extraction.tenant, extraction.id), _ERASED, {"time": rfc3339(self._clock())}
+        )
+
+    # --- plumbing
+
+    def _write_outbox(self, outbox: Outbox, rule: Rule, given: Mapping[str, Any]) -> bool:
+        where = {**key(outbox.tenant, outbox.extraction_id), "SK": OUTBOX}
+        try:
+            dynamo.update(self._client, self._table, where, rule, given)
+        except Refused:
+            return False
+        return True
+
+    def _lease(self, extraction: Extraction) -> dict[str, Any]:
+        return {"claim": extraction.claim, "leaseUntil": self._clock() + self._lease_ms}
+
+    def _happen(self, event: Event, extraction: Extraction, given: Mapping[str, Any]) -> Extraction:
+        where = key(extraction.tenant, extraction.id)
+        return from_item(dynamo.update(self._client, self._table, where, TABLE[event], given))
+
+    def _mine(self, event: Event, extraction: Extraction, given: Mapping[str, Any]) -> Extraction:
+        try:
+            return self._happen(event, extraction, given)
+        except Refused as refused:
+            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+
+    def _item(self, where: Mapping[str, str]) -> dict[str, Any] | None:
+        answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(where), ConsistentRead=True)
+        return dynamo.unmarshal(answer["Item"]) if "Item" in answer else None
+
+
+def _ending(outcome: Completed | Failed, *, claimed: bool) -> Event:
+    if not claimed:
+        return Event.FAIL_UNCLAIMED
+    if isinstance(outcome, Completed):
+        return Event.FINISH
+    return Event.FAIL_CANCELED if outcome.error.family == "canceled" else Event.FAIL

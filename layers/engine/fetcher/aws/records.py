@@ -1,0 +1,160 @@
+"""The items of the table `main` that belong to an extraction: their keys and their attributes.
+
+Source: `design.md` §4, items 1a, 6, 6r, 9 and 10. Keys begin with the tenant, so no read or write can
+cross one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from fetcher.core.clock import rfc3339
+from fetcher.core.extraction import Extraction, event_id
+from fetcher.core.lifecycle import KEEP_SECONDS, Status
+from fetcher.errors import FetcherError
+
+SHARDS = 10
+OUTBOX = "OUTBOX#TERMINAL"
+OUTBOX_FIRST_MS = 60_000
+OUTBOX_CAP_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A checked request on its way to become an extraction.
+
+    `request` is the posted body as text, or None when it is stored at `request_key`.
+    """
+
+    tenant: str
+    id: str
+    source: str
+    request_hash: str
+    connections: Mapping[str, str]
+    tables: int
+    metadata: str
+    request: str | None
+    request_key: str | None
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Another extraction already answers for this request."""
+
+    extraction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How an extraction ended well: what the job, the event and the manifest say of its result."""
+
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """How an extraction ended badly."""
+
+    error: FetcherError
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """The terminal event of an extraction, waiting to be published or already so."""
+
+    tenant: str
+    extraction_id: str
+    event_id: str
+    detail_type: str
+    detail: str
+    look_at: int | None
+    sends: int
+    published_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Something the sweeper should look at: the key of an item and the time its index row shows."""
+
+    key: Mapping[str, str]
+    look_at: int
+
+
+def key(tenant: str, extraction_id: str) -> dict[str, str]:
+    return {"PK": f"T#{tenant}#EXTRACTION#{extraction_id}", "SK": "META"}
+
+
+def lock_key(tenant: str, request_hash: str) -> dict[str, str]:
+    return {"PK": f"T#{tenant}#HASH#{request_hash}", "SK": "LOCK"}
+
+
+def marker_key(tenant: str, connection_id: str, extraction_id: str) -> dict[str, str]:
+    return {"PK": f"T#{tenant}#SOURCE#{connection_id}", "SK": f"ACTIVE#{extraction_id}"}
+
+
+def marker(tenant: str, connection_id: str, extraction_id: str, created_ms: int) -> dict[str, Any]:
+    return {**marker_key(tenant, connection_id, extraction_id), "expiresAt": created_ms // 1000 + KEEP_SECONDS}
+
+
+def shard(extraction_id: str) -> str:
+    return f"ACTIVE#{crc32(extraction_id.encode()) % SHARDS}"
+
+
+def new_item(job: Accepted, look_at: int) -> dict[str, Any]:
+    created = rfc3339(job.created_ms)
+    return {
+        **key(job.tenant, job.id),
+        "GSI1PK": f"{job.tenant}#JOBS",
+        "GSI1SK": f"{created}#{job.id}",
+        "GSI2PK": shard(job.id),
+        "lookAt": look_at,
+        "tenant": job.tenant,
+        "extractionId": job.id,
+        "status": str(Status.PENDING),
+        "source": job.source,
+        "requestHash": job.request_hash,
+        "connections": dict(job.connections),
+        "generation": 0,
+        "attempts": 0,
+        "stalled": 0,
+        "spentMs": 0,
+        "progress": {"rows": 0, "bytes": 0, "tables": {"done": 0, "total": job.tables}},
+        "createdAt": created,
+    }
+
+
+def request_item(job: Accepted) -> dict[str, Any]:
+    body = {"request": job.request} if job.request is not None else {"requestKey": job.request_key}
+    expires = job.created_ms // 1000 + KEEP_SECONDS
+    return {**key(job.tenant, job.id), "SK": "REQUEST", "metadata": job.metadata, "expiresAt": expires, **body}
+
+
+def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int) -> dict[str, Any]:
+    return {
+        **key(extraction.tenant, extraction.id),
+        "SK": OUTBOX,
+        "GSI2PK": shard(extraction.id),
+        "lookAt": now + OUTBOX_FIRST_MS,
+        "tenant": extraction.tenant,
+        "extractionId": extraction.id,
+        "eventId": event_id(Status(detail["status"]), extraction.id),
+        "detailType": f"job.{detail['status']}",
+        "detail": json.dumps(detail, ensure_ascii=False, separators=(",", ":")),
+        "sends": 0,
+    }
+
+
+def outbox_from(item: Mapping[str, Any]) -> Outbox:
+    return Outbox(
+        tenant=item["tenant"],
+        extraction_id=item["extractionId"],
+        event_id=item["eventId"],
+        detail_type=item["detailType"],
+        detail=item["detail"],
+        look_at=item.get("lookAt"),
+        sends=item["sends"],
+        published_at=item.get("publishedAt"),
+    )
