@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
+from fetcher.model import Catalog, Column, Connection, Page, Position, Query, Secret, Table
 
 
 class Session(Protocol):
@@ -59,6 +59,15 @@ class Naming(Protocol):
 
     def resolve(self, name: str, catalog: Catalog, connection: Connection) -> tuple[str, ...] | None:
         """Return the discovered path that a requested name means, or None."""
+        ...
+
+
+@runtime_checkable
+class FieldNaming(Protocol):
+    """What a `Naming` offers too when its kind does not match field names exactly, or has no fixed fields."""
+
+    def column(self, name: str, table: Table) -> Column | None:
+        """Return the column that a requested field means, made up if the table is schemaless, or None."""
         ...
 
 

@@ -16,11 +16,18 @@ _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 4},
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
+    max_pool_connections=16,
 )
 _S3 = _CONFIG.merge(Config(read_timeout=60, signature_version="s3v4", s3={"addressing_style": "path"}))
 
 
 @cache
-def client(service: str) -> Any:
-    """Return the process's client of a service; `AWS_ENDPOINT_URL` decides where it talks to."""
-    return boto3.client(service, config=_S3 if service == "s3" else _CONFIG)  # type: ignore[call-overload]
+def client(service: str, *, seconds: float | None = None) -> Any:
+    """Return the process's client of a service; `AWS_ENDPOINT_URL` decides where it talks to.
+
+    With `seconds`, a client for health checks: one try, bounded by that time.
+    """
+    config = _S3 if service == "s3" else _CONFIG
+    if seconds is not None:
+        config = config.merge(Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1}))
+    return boto3.client(service, config=config)  # type: ignore[call-overload]

@@ -6,7 +6,7 @@ cross one.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -25,7 +25,7 @@ OUTBOX_CAP_MS = 3_600_000
 class Accepted:
     """A checked request on its way to become an extraction.
 
-    `request` is the posted body as text, or None when it is stored at `request_key`.
+    `request` is the posted `dataRequest` as text, or None when it is stored at `request_key`.
     """
 
     tenant: str
@@ -38,6 +38,10 @@ class Accepted:
     request: str | None
     request_key: str | None
     created_ms: int
+
+    def stored_at(self, request_key: str) -> "Accepted":
+        """The same, with its body in S3 instead of in the item."""
+        return replace(self, request=None, request_key=request_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""The worker: one SQS message, one attempt; what fails goes back to the queue by itself."""
+
+from random import randint
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
+
+from extract.attempt import attempt
+from extract.services import services
+from extract.telemetry import logger, metrics
+from fetcher.aws import queues
+
+LONGEST_WAIT = 60
+"""Seconds until a message whose handling failed is seen again, at most; the queue's own timeout is hours."""
+
+processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+@logger.inject_lambda_context(clear_state=True)
+@metrics.log_metrics(capture_cold_start_metric=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Work on each message; only those that failed come back."""
+
+    def handle(record: SQSRecord) -> None:
+        try:
+            message = queues.read(record.body)
+            logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+            attempt(services(), message, context.get_remaining_time_in_millis() / 1000)
+        except Exception:
+            logger.exception("the attempt failed; its message comes back")
+            _soon(record)
+            raise
+
+    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+
+
+def _soon(record: SQSRecord) -> None:
+    """Shorten the wait; if that fails too, the sweeper is quicker than the queue."""
+    try:
+        queues.look_again(
+            services().sqs, services().settings.work_queue, record.receipt_handle, randint(1, LONGEST_WAIT)
+        )
+    except (ClientError, BotoCoreError):
+        logger.warning("the message keeps its long wait", exc_info=True)

@@ -1,0 +1,48 @@
+"""The end of a message that was received five times: its job fails, with an event (`design.md` §6 o)."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from extract.attempt import announce, clean
+from extract.services import Services, services
+from extract.telemetry import logger, metrics
+from fetcher.aws import queues
+from fetcher.aws.records import Failed
+from fetcher.aws.sweeping import stalled_error
+from fetcher.core.extraction import Message
+from fetcher.errors import LostClaimError
+
+processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+@logger.inject_lambda_context(clear_state=True)
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Fail the job of each message, unless it moved on or a worker holds it."""
+
+    def handle(record: SQSRecord) -> None:
+        message = queues.read(record.body)
+        logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+        give_up(services(), message)
+
+    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+
+
+def give_up(services: Services, message: Message) -> None:
+    """Fail the extraction in the message's generation; a live worker or a newer one is left alone."""
+    extraction = services.extractions.get(message.tenant, message.extraction_id)
+    if extraction is None or extraction.terminal or extraction.generation != message.generation:
+        logger.info("nothing to end: the job ended, moved on or is gone")
+        return
+    try:
+        ended = services.extractions.terminate(extraction, Failed(stalled_error()), claimed=False)
+    except LostClaimError:
+        logger.info("a worker holds the job; it goes on")
+        return
+    metrics.add_metric("JobsFailed", "Count", 1)
+    clean(services, ended)
+    announce(services, ended)

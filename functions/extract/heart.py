@@ -1,0 +1,109 @@
+"""The heartbeat of an attempt: it renews the lease, carries the progress and brings the cancel.
+
+It runs on a thread of its own until the attempt ends, through sealing too. All fenced writes of an
+attempt go through it, so they never overtake one another.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from extract.telemetry import logger
+from fetcher.aws.extractions import Extractions
+from fetcher.core.extraction import Extraction
+from fetcher.core.stop import Stop
+from fetcher.errors import CanceledError, LostClaimError
+
+MARGIN = 6
+"""A worker that has not renewed by a sixth of the lease before its end stops all effects."""
+
+
+class Heart:
+    """Use as a context. `stop` is set when the claim is lost, cannot be renewed, or a cancel came."""
+
+    def __init__(
+        self,
+        extractions: Extractions,
+        extraction: Extraction,
+        stop: Stop,
+        *,
+        lease_seconds: float,
+        every_seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._extractions = extractions
+        self._extraction = extraction
+        self._stop = stop
+        self._lease = lease_seconds
+        self._every = every_seconds
+        self._monotonic = monotonic
+        self._began = monotonic()
+        self._spent_before = extraction.spent_ms
+        self._renewed = monotonic()
+        self._shown: Callable[[], Mapping[str, Any]] = lambda: extraction.progress
+        self._lock = Lock()
+        self._ended = Event()
+        self._thread = Thread(target=self._beat_on, name="heart", daemon=True)
+
+    def __enter__(self) -> "Heart":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def extraction(self) -> Extraction:
+        """The record as last written, with this moment's progress and clock."""
+        return replace(self._extraction, progress=self._shown(), spent_ms=self._spent_ms())
+
+    def show(self, progress: Callable[[], Mapping[str, Any]]) -> None:
+        """Take the progress from here from now on."""
+        self._shown = progress
+
+    def checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+        """Save a checkpoint now. Raises `LostClaimError`."""
+        self._write(
+            lambda: self._extractions.beat(self._extraction, self._shown(), self._spent_ms(), checkpoint=checkpoint)
+        )
+
+    def begin_again(self, checkpoint: Mapping[str, Any]) -> None:
+        """Note a new upload in place of an earlier one. Raises `LostClaimError`."""
+        self._write(lambda: self._extractions.begin_again(self._extraction, checkpoint))
+
+    def seal(self, sealed: Mapping[str, Any]) -> None:
+        """Fix what may become the object. Raises `LostClaimError`."""
+        self._write(lambda: self._extractions.seal(self._extraction, self._shown(), self._spent_ms(), sealed))
+
+    def _spent_ms(self) -> int:
+        return self._spent_before + round((self._monotonic() - self._began) * 1000)
+
+    def _write(self, write: Callable[[], Extraction]) -> None:
+        with self._lock:
+            at = self._monotonic()
+            self._extraction = write()
+            if self._extraction.lease_until is not None:
+                self._renewed = at
+
+    def _beat_on(self) -> None:
+        while not self._ended.wait(self._every):
+            try:
+                self._write(lambda: self._extractions.beat(self._extraction, self._shown(), self._spent_ms()))
+            except LostClaimError as lost:
+                self._stop.set(lost)
+                return
+            except (ClientError, BotoCoreError):
+                logger.warning("the lease could not be renewed this time", exc_info=True)
+                if self._monotonic() - self._renewed > self._lease * (1 - 1 / MARGIN):
+                    self._stop.set(LostClaimError("the lease could not be renewed in time"))
+                    return
+            if self._extraction.cancel_requested_at is not None:
+                self._stop.set(CanceledError("the job was canceled"))

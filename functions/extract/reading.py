@@ -1,0 +1,61 @@
+"""From a stored request to open sources: the connection of each datasource, found again at its claim."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from extract.services import Services
+from fetcher import engines
+from fetcher.aws.connections import Stored
+from fetcher.core.canonical import strict_loads
+from fetcher.core.extraction import Extraction
+from fetcher.core.request import parse
+from fetcher.core.run import Source
+from fetcher.errors import FetcherError, InvalidRequestError, Where
+from fetcher.model import Request, Selection
+from fetcher.ports import Session
+
+
+def stored_request(services: Services, extraction: Extraction) -> Request:
+    """Read the request back and check it again, limits included."""
+    item = services.extractions.request(extraction.tenant, extraction.id)
+    if item is None:
+        raise FetcherError("the request of this job is gone")
+    body = {"dataRequest": strict_loads(_text(services, item)), "metadata": strict_loads(item["metadata"])}
+    return parse(body, services.settings.limits)
+
+
+def sources_of(services: Services, extraction: Extraction, request: Request) -> list[Source]:
+    """Resolve every datasource in order. Raises `InvalidRequestError` for one that went or changed hands."""
+    return [_source(services, extraction, name, selections) for name, selections in sorted(request.datasources.items())]
+
+
+def _source(services: Services, extraction: Extraction, name: str, selections: tuple[Selection, ...]) -> Source:
+    stored = services.connections.get(extraction.tenant, extraction.connections[name])
+    if stored is None or stored.product != extraction.source:
+        raise InvalidRequestError(
+            "the connection is gone or belongs to another product now", code="FET-2010", where=Where(name)
+        )
+    naming = engines.engine(stored.connection.kind).NAMING
+    scope = naming.scope([selection.table for selection in selections], stored.connection)
+    return Source(
+        name=name,
+        connection=stored.connection,
+        selections=selections,
+        naming=naming,
+        open=partial(_open, services, stored, extraction.id),
+        cached=services.schemas.get(stored, scope),
+        remember=partial(services.schemas.put, stored, scope),
+    )
+
+
+def _open(services: Services, stored: Stored, extraction_id: str, seconds: float) -> AbstractContextManager[Session]:
+    return services.sources.open(stored, seconds=seconds, application=f"fetcher-{extraction_id}")
+
+
+def _text(services: Services, item: Mapping[str, Any]) -> str | bytes:
+    if "request" in item:
+        return str(item["request"])
+    answer = services.s3.get_object(Bucket=services.settings.bucket, Key=item["requestKey"])
+    return bytes(answer["Body"].read())

@@ -1,0 +1,72 @@
+"""From the outbox to EventBridge: at least once, under one id (`design.md` §6 n)."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fetcher.aws import queues
+from fetcher.aws.clients import client
+from fetcher.aws.events import publish
+from fetcher.aws.extractions import Extractions
+from fetcher.core.clock import now_ms
+from fetcher.core.extraction import Message
+from fetcher.core.faults import Point, reach
+from fetcher.settings import load
+from notify.telemetry import logger, metrics
+
+processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What notify needs: the outbox and the bus."""
+
+    extractions: Extractions
+    events: Any
+    bus: str
+
+
+@cache
+def services() -> Services:
+    """Build the services of this process."""
+    settings = load()
+    extractions = Extractions(
+        client("dynamodb"),
+        settings.main_table,
+        now_ms,
+        lease_ms=settings.lease_ms,
+        window_ms=settings.duplicate_window_ms,
+        dispatch_ms=settings.dispatch_ms,
+    )
+    return Services(extractions, client("events"), settings.bus)
+
+
+@logger.inject_lambda_context(clear_state=True)
+@metrics.log_metrics(capture_cold_start_metric=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Publish the event of each message; only those that failed come back."""
+
+    def handle(record: SQSRecord) -> None:
+        message = queues.read(record.body)
+        logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+        notify(services(), message)
+
+    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+
+
+def notify(services: Services, message: Message) -> None:
+    """Publish one terminal event unless it is known to be published."""
+    outbox = services.extractions.outbox(message.tenant, message.extraction_id)
+    if outbox is None or outbox.published_at is not None:
+        logger.info("nothing to publish")
+        return
+    publish(services.events, services.bus, outbox)
+    reach(Point.PUBLISHED)
+    if services.extractions.published(outbox):
+        metrics.add_metric("EventsPublished", "Count", 1)
+    reach(Point.MARKED)

@@ -1,0 +1,26 @@
+"""JSON answers, written with the numbers as their owner spelled them."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+
+from fetcher.core.canonical import dumps
+
+JSON = "application/json"
+
+
+def answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response[Any]:
+    """Answer with JSON."""
+    return Response(status, JSON, dumps(body), headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+def tagged(body: Any, seen: str | None, headers: Mapping[str, str]) -> Response[Any]:
+    """Answer 200 with an `ETag`, or 304 when the caller has seen exactly this."""
+    text = dumps(body)
+    tag = f'"{sha256(text.encode()).hexdigest()[:32]}"'
+    with_tag = {"Cache-Control": "no-cache", "ETag": tag, **headers}
+    if seen is not None and tag in {part.strip().removeprefix("W/") for part in seen.split(",")}:
+        return Response(304, None, None, headers=with_tag)
+    return Response(200, JSON, text, headers=with_tag)

@@ -1,0 +1,108 @@
+"""The HTTP API: routes say what, the exception handlers say how it fails, the last function is Lambda's."""
+
+import os
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.openapi.exceptions import (
+    RequestUnsupportedContentType,
+    RequestValidationError,
+)
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fetcher import __version__
+from fetcher.core.canonical import strict_loads
+from fetcher.core.request import check_size
+from fetcher.errors import FetcherError
+from submit import jobs, registry, status
+from submit.answers import JSON
+from submit.context import request_id_of
+from submit.problems import Place, from_error, from_validation, problem
+from submit.telemetry import logger, metrics
+
+TITLE = "fetcher"
+DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."
+
+
+def _body(text: str) -> Any:
+    """Parse a body once, strictly: duplicate members, NaN and oversize are refused here."""
+    check_size(len(text.encode()))
+    return strict_loads(text)
+
+
+app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=_body)
+app.include_router(status.router)
+app.include_router(jobs.router)
+app.include_router(registry.router)
+
+
+@app.get("/openapi.json", include_in_schema=False)
+def openapi() -> Response[Any]:
+    """Describe the API as OpenAPI 3.1, made from the routes."""
+    return Response(200, JSON, described())
+
+
+def described() -> str:
+    """Return the OpenAPI document as text."""
+    return app.get_openapi_json_schema(title=TITLE, version=__version__, description=DESCRIPTION)
+
+
+def _place() -> Place:
+    event = app.current_event.raw_event
+    return Place(event["rawPath"], request_id_of(event))
+
+
+@app.exception_handler(FetcherError)
+def domain_error(error: FetcherError) -> Response[Any]:
+    """Answer what the core, an engine or a route raised."""
+    logger.info("refused", extra={"code": error.code, "family": error.family})
+    return from_error(error, _place())
+
+
+@app.exception_handler(RequestValidationError)
+def validation_error(error: RequestValidationError) -> Response[Any]:
+    """Answer what pydantic found."""
+    return from_validation(error.errors(), _place())
+
+
+@app.exception_handler(RequestUnsupportedContentType)
+def media_type_error(_: RequestUnsupportedContentType) -> Response[Any]:
+    """Answer a body that is not sent as JSON."""
+    return problem("FET-2004", "send the body as application/json", _place())
+
+
+@app.exception_handler([ClientError, BotoCoreError])
+def service_error(_: Exception) -> Response[Any]:
+    """Answer when AWS itself is not ready; the text of its error stays in the log."""
+    logger.exception("a service did not answer")
+    return problem("FET-0003", "a service that this answer needs is not ready; try again later", _place())
+
+
+@app.exception_handler(Exception)
+def defect(_: Exception) -> Response[Any]:
+    """Answer a defect of ours."""
+    logger.exception("a defect")
+    return problem("FET-0002", "the request could not be processed", _place())
+
+
+@app.not_found
+def no_route(_: NotFoundError) -> Response[Any]:
+    """Answer an unknown path or method."""
+    return problem("FET-0005", "there is no such route", _place())
+
+
+@logger.inject_lambda_context(clear_state=True)
+@metrics.log_metrics(capture_cold_start_metric=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Serve one request of the HTTP API (payload 2.0)."""
+    request_id = request_id_of(event)
+    logger.append_keys(request_id=request_id)
+    answer = app.resolve(event, context)
+    answer.setdefault("headers", {})["X-Request-Id"] = request_id
+    return answer
+
+
+if os.environ.get("FETCHER_STAGE") == "local":
+    app.enable_swagger(path="/docs", title=TITLE, version=__version__)

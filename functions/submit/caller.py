@@ -1,0 +1,47 @@
+"""Who calls: tenant and products from the verified authorizer, never from the body or a plain header."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fetcher.errors import InvalidRequestError, Problem
+from fetcher.settings import Settings
+
+DEFAULT_TENANT = "default"
+_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
+_PRODUCT = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The tenant, and the products the token is limited to; None means all of the tenant's."""
+
+    tenant: str
+    products: frozenset[str] | None = None
+
+    def may_see(self, product: str | None) -> bool:
+        """Whether things of this product exist for the caller at all."""
+        return self.products is None or product in self.products
+
+
+def caller_of(context: Mapping[str, Any], settings: Settings) -> Caller:
+    """Read the caller from the request context. Raises FET-2008 when the token names no usable tenant."""
+    if settings.authorizer != "jwt":
+        return Caller(DEFAULT_TENANT)
+    claims = ((context.get("authorizer") or {}).get("jwt") or {}).get("claims") or {}
+    tenant = str(claims.get(settings.tenant_claim, ""))
+    if not _TENANT.fullmatch(tenant):
+        raise InvalidRequestError("the token names no tenant", code="FET-2008")
+    products = claims.get(settings.products_claim)
+    allowed = None if products is None else frozenset(str(products).lower().split())
+    return Caller(tenant, allowed)
+
+
+def product_of(header: str | None) -> str:
+    """Check and normalise `X-Product-Name`: trimmed, lower-case, at most 100 characters."""
+    text = (header or "").strip()
+    if not _PRODUCT.fullmatch(text):
+        detail = "X-Product-Name is required: 1 to 100 letters, digits, '-' or '_'"
+        raise InvalidRequestError(detail, code="FET-0403", problems=(Problem("/headers/X-Product-Name", detail),))
+    return text.lower()

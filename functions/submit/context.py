@@ -1,0 +1,42 @@
+"""What every route needs of the request at hand: who calls, under which id, with which parameters."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid4
+
+from aws_lambda_powertools.event_handler.api_gateway import Router
+
+from fetcher.errors import InvalidRequestError, Problem
+from submit.caller import Caller, caller_of
+from submit.services import services
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
+
+
+def request_id_of(event: Mapping[str, Any]) -> str:
+    """Return the caller's `X-Request-Id` when it is usable, else the gateway's own."""
+    given = str((event.get("headers") or {}).get("x-request-id") or "")
+    return given if _REQUEST_ID.fullmatch(given) else str(event["requestContext"].get("requestId") or uuid4())
+
+
+def caller(router: Router) -> Caller:
+    """Return who makes the request at hand."""
+    return caller_of(router.current_event.raw_event["requestContext"], services().settings)
+
+
+def header(router: Router, name: str) -> str | None:
+    """Return a request header; names are lower-case in payload 2.0."""
+    return (router.current_event.headers or {}).get(name)
+
+
+def identifier(text: str) -> str:
+    """Check a path parameter that must be a UUID, and return its canonical form. Raises FET-0404."""
+    try:
+        parsed = str(UUID(text))
+    except ValueError:
+        parsed = ""
+    if parsed != text.lower():
+        detail = "the id in the path must be a UUID"
+        raise InvalidRequestError(detail, code="FET-0404", problems=(Problem("/path/id", detail),))
+    return parsed

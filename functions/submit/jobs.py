@@ -1,0 +1,158 @@
+"""The routes of one-shot jobs: `/v1/fetcher`."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.api_gateway import Router
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from botocore.exceptions import ClientError
+
+from fetcher.aws.results import erase
+from fetcher.core.extraction import Extraction
+from fetcher.core.lifecycle import Status
+from fetcher.core.request import check_size
+from fetcher.errors import InvalidRequestError
+from submit import cursors
+from submit.accepting import accept
+from submit.answers import answer, tagged
+from submit.context import caller, header, identifier
+from submit.schemas import JobBody
+from submit.services import services
+from submit.telemetry import metrics
+from submit.views import accepted_view, job_view, summary_view
+
+PATH = "/v1/fetcher"
+POLL_SECONDS = "2"
+LINK_SECONDS = 900
+LIST_READ = 1_000
+
+router = Router()  # type: ignore[no-untyped-call]
+
+
+@router.post(PATH, summary="Post an extraction job", tags=["jobs"])
+def post_job(body: Annotated[JobBody, Body()]) -> Response[Any]:
+    """Accept a job (202), or answer with the live duplicate of the last five minutes (200)."""
+    result = accept(services(), caller(router), body)
+    metrics.add_metric("JobsCreated" if result.new else "JobsDuplicate", "Count", 1)
+    headers = {"Location": f"{PATH}/{result.extraction.id}", "Retry-After": POLL_SECONDS}
+    return answer(202 if result.new else 200, accepted_view(result.extraction, new=result.new), headers)
+
+
+@router.get(PATH, summary="List jobs, newest first", tags=["jobs"])
+def list_jobs(
+    status: Annotated[Literal["pending", "processing", "completed", "failed"] | None, Query()] = None,
+    source: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 10,
+    cursor: Annotated[str | None, Query()] = None,
+) -> Response[Any]:
+    """List the jobs that the caller may see; the list may lag by seconds."""
+    who = caller(router)
+    product = source.strip().lower() if source else None
+
+    def wanted(item: Mapping[str, Any]) -> bool:
+        return (
+            (status is None or item["status"] == status)
+            and (product is None or item["source"] == product)
+            and who.may_see(item["source"])
+        )
+
+    items, following = _page(who.tenant, wanted, limit, cursors.position(cursor))
+    body: dict[str, Any] = {"items": [summary_view(item) for item in items], "limit": limit}
+    if following is not None:
+        body["next"] = cursors.written(following)
+    return answer(200, body)
+
+
+@router.get(f"{PATH}/<job_id>", summary="One job", tags=["jobs"])
+def get_job(job_id: str) -> Response[Any]:
+    """Show a job, with its progress while it runs."""
+    extraction = _job(job_id)
+    poll = {} if extraction.terminal else {"Retry-After": POLL_SECONDS}
+    return tagged(job_view(services(), extraction), header(router, "if-none-match"), poll)
+
+
+@router.get(f"{PATH}/<job_id>/result", summary="The result of a job", tags=["jobs"])
+def get_result(job_id: str) -> Response[Any]:
+    """Redirect (303) to a link that lives at most 15 minutes. Do not forward the token to it."""
+    where = _stored(_job(job_id))["path"]
+    link = services().s3.generate_presigned_url("get_object", Params=_object(where), ExpiresIn=LINK_SECONDS)
+    return Response(303, None, None, headers={"Location": link, "Cache-Control": "no-store"})
+
+
+@router.get(f"{PATH}/<job_id>/manifest", summary="The signed manifest of a job", tags=["jobs"])
+def get_manifest(job_id: str) -> Response[Any]:
+    """Return the manifest's exact bytes: they are what is signed."""
+    where = _stored(_job(job_id))["manifestPath"]
+    body = services().s3.get_object(**_object(where))["Body"].read().decode()
+    return Response(200, "application/json", body, headers={"Cache-Control": "no-store"})
+
+
+@router.delete(f"{PATH}/<job_id>/result", summary="Erase the result of a job", tags=["jobs"])
+def delete_result(job_id: str) -> Response[Any]:
+    """Delete result and manifest now. Repeating it is fine."""
+    extraction = _job(job_id)
+    if not extraction.terminal:
+        raise InvalidRequestError("the job has not ended; cancel it or wait", code="FET-2005")
+    path = extraction.result["path"] if extraction.result else None
+    erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id, path)
+    services().extractions.erased(extraction)
+    return Response(204, None, None)
+
+
+def before_parsing(size: int) -> None:
+    """Refuse a body that is too large to look at (413)."""
+    check_size(size)
+
+
+def _job(text: str) -> Extraction:
+    """Find a job of the caller's tenant and products; everything else does not exist."""
+    who = caller(router)
+    extraction = services().extractions.get(who.tenant, identifier(text))
+    if extraction is None or not who.may_see(extraction.source):
+        raise InvalidRequestError("there is no job of this id", code="FET-1001")
+    return extraction
+
+
+def _stored(extraction: Extraction) -> Mapping[str, Any]:
+    """Return where result and manifest are. Raises FET-2005 (409) or FET-2006 (410)."""
+    if extraction.status is not Status.COMPLETED or extraction.result is None:
+        raise InvalidRequestError(f"the job is {extraction.status}; it has no result", code="FET-2005")
+    if extraction.deleted_at is not None or not _exists(extraction.result["path"]):
+        raise InvalidRequestError("the result was deleted or has expired", code="FET-2006")
+    return extraction.result
+
+
+def _exists(where: str) -> bool:
+    try:
+        services().s3.head_object(**_object(where))
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
+            raise
+        return False
+    return True
+
+
+def _object(where: str) -> dict[str, str]:
+    return {"Bucket": services().settings.bucket, "Key": where}
+
+
+def _page(
+    tenant: str, wanted: Callable[[Mapping[str, Any]], bool], limit: int, before: str | None
+) -> tuple[list[Mapping[str, Any]], str | None]:
+    """Read summaries until the page is full, the list ends, or `LIST_READ` were read."""
+    found: list[Mapping[str, Any]] = []
+    read = 0
+    while len(found) < limit and read < LIST_READ:
+        items, following = services().extractions.listed(tenant, before, min(100, LIST_READ - read))
+        read += len(items)
+        for item in items:
+            before = item["GSI1SK"]
+            if wanted(item):
+                found.append(item)
+            if len(found) == limit and item is not items[-1]:
+                return found, before
+        if following is None:
+            return found, None
+        before = following
+    return found, before

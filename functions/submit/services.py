@@ -1,0 +1,53 @@
+"""The composition root: what the routes work with, made once a process from the environment."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from fetcher.aws.clients import client
+from fetcher.aws.connections import Connections
+from fetcher.aws.extractions import Extractions
+from fetcher.aws.secrets import Vault
+from fetcher.aws.sources import Sources
+from fetcher.core.clock import now_ms
+from fetcher.ports import Clock
+from fetcher.settings import Settings, load
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that submit, the sweeper and their tests need."""
+
+    settings: Settings
+    clock: Clock
+    extractions: Extractions
+    connections: Connections
+    vault: Vault
+    sources: Sources
+    sqs: Any
+    s3: Any
+
+
+@cache
+def services() -> Services:
+    """Build the services of this process."""
+    settings = load()
+    vault = Vault(client("kms"), settings.key_id)
+    dynamodb = client("dynamodb")
+    return Services(
+        settings=settings,
+        clock=now_ms,
+        extractions=Extractions(
+            dynamodb,
+            settings.main_table,
+            now_ms,
+            lease_ms=settings.lease_ms,
+            window_ms=settings.duplicate_window_ms,
+            dispatch_ms=settings.dispatch_ms,
+        ),
+        connections=Connections(dynamodb, settings.connections_table, settings.main_table, now_ms),
+        vault=vault,
+        sources=Sources(vault, settings),
+        sqs=client("sqs"),
+        s3=client("s3"),
+    )

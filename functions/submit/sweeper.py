@@ -1,0 +1,85 @@
+"""Every minute: whatever should have been looked at by now is sent again or ended (`design.md` §4)."""
+
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fetcher.aws import queues, results
+from fetcher.aws.records import Due, Failed, Outbox
+from fetcher.aws.sweeping import Action, decide
+from fetcher.core.extraction import Extraction, Message
+from fetcher.errors import FetcherError, LostClaimError
+from submit.services import Services, services
+
+logger = Logger(service="sweeper")
+metrics = Metrics(namespace="Fetcher", service="sweeper")
+
+MARGIN_MS = 10_000
+
+
+@logger.inject_lambda_context(clear_state=True)
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    """Sweep once; what time does not suffice for is due again in a minute."""
+    at = services()
+    swept = 0
+    for due in at.extractions.due(at.clock()):
+        if context.get_remaining_time_in_millis() < MARGIN_MS:
+            break
+        try:
+            swept += sweep(at, due)
+        except (ClientError, BotoCoreError, FetcherError):
+            logger.exception("an item could not be swept; it stays due")
+    metrics.add_metric("Swept", "Count", swept)
+    return {"swept": swept}
+
+
+def sweep(at: Services, due: Due) -> bool:
+    """Do what one due item needs. False when it needed nothing or another sweep was first."""
+    match at.extractions.at(due):
+        case Extraction() as extraction:
+            return _extraction(at, extraction)
+        case Outbox() as outbox:
+            return _outbox(at, outbox)
+        case _:
+            return False
+
+
+def _extraction(at: Services, extraction: Extraction) -> bool:
+    action, error = decide(extraction, at.clock(), at.settings.max_queued_ms)
+    if action is Action.WAIT or not at.extractions.sweep(extraction):
+        return False
+    logger.info("swept", extra={"extraction_id": extraction.id, "action": str(action)})
+    if error is not None:
+        return _fail(at, extraction, error)
+    queues.send(at.sqs, at.settings.work_queue, extraction.message)
+    return True
+
+
+def _fail(at: Services, extraction: Extraction, error: FetcherError) -> bool:
+    try:
+        ended = at.extractions.terminate(extraction, Failed(error), claimed=False)
+    except LostClaimError:
+        return False
+    metrics.add_metric("JobsFailed", "Count", 1)
+    _clean(at, ended)
+    queues.send(at.sqs, at.settings.notifications_queue, ended.message)
+    return True
+
+
+def _clean(at: Services, ended: Extraction) -> None:
+    """Remove what the job had stored; what this misses expires by the bucket's rules."""
+    try:
+        results.discard(at.s3, at.settings.bucket, ended)
+    except (ClientError, BotoCoreError):
+        logger.warning("what the job had stored is left to its expiry", exc_info=True)
+
+
+def _outbox(at: Services, outbox: Outbox) -> bool:
+    if not at.extractions.sweep_outbox(outbox):
+        return False
+    queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
+    metrics.add_metric("OutboxResent", "Count", 1)
+    return True

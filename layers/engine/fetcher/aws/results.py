@@ -1,0 +1,217 @@
+"""Results and manifests in S3: one upload token an upload, parts stored on a second thread.
+
+S3 cannot see a claim, so the key does: every upload writes under its own token, and a key becomes a
+result only when an extraction's finish names it. What a lost worker still stores is never listed,
+never referenced, and expires (`design.md` §5).
+"""
+
+import base64
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from fetcher.core.extraction import Extraction
+
+PART_MINIMUM = 5 * 1024 * 1024
+"""A chunk below S3's minimum for a part is a whole small result, stored by one PutObject."""
+
+_GONE = frozenset({"NoSuchUpload", "404", "NotFound", "NoSuchKey"})
+_EXISTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+
+
+def result_key(tenant: str, extraction_id: str, upload_token: str) -> str:
+    """Name the result of one upload."""
+    return f"results/{tenant}/{extraction_id}/{upload_token}.json"
+
+
+def manifest_key(tenant: str, extraction_id: str, upload_token: str, attempt: int) -> str:
+    """Name the manifest of one upload by one attempt."""
+    return f"{manifest_prefix(tenant, extraction_id)}{upload_token}.{attempt}.json"
+
+
+def manifest_prefix(tenant: str, extraction_id: str) -> str:
+    """Name the folder of all manifests of an extraction."""
+    return f"manifests/{tenant}/{extraction_id}/"
+
+
+def request_key(tenant: str, extraction_id: str) -> str:
+    """Name a request body that is too large for an item."""
+    return f"requests/{tenant}/{extraction_id}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stored part: its number, S3's ETag, size in bytes, and SHA-256 in hex."""
+
+    number: int
+    etag: str
+    size: int
+    sha256: str
+
+
+class Upload:
+    """A `Sink` of chunks that becomes one object; nothing is visible before `complete`.
+
+    Holds at most two chunks: the one being stored and the one just given. `started` is called with
+    the upload's id before the first part is sent, so that whoever fails the job can abort it.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        bucket: str,
+        key: str,
+        started: Callable[[str], None],
+        stored: Callable[[Part], None] = lambda part: None,
+    ) -> None:
+        self._client = client
+        self._bucket = bucket
+        self.key = key
+        self._started = started
+        self._stored = stored
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload")
+        self._pending: Future[Part] | None = None
+        self._small: bytes | None = None
+        self._upload_id: str | None = None
+        self.parts: list[Part] = []
+
+    def write(self, body: bytes, /) -> None:
+        """Take a chunk; waits until the chunk before it is stored. Raises what storing that one raised."""
+        if self._upload_id is None and len(body) < PART_MINIMUM:
+            self._small = body
+            return
+        if self._upload_id is None:
+            self._begin()
+        self._settle()
+        self._pending = self._thread.submit(self._send, len(self.parts) + 1, body)
+
+    def close(self) -> None:
+        """Wait until everything given is stored, or held if the result is small."""
+        self._settle()
+        self._thread.shutdown()
+
+    def complete(self) -> None:
+        """Make the object appear, whole, once. A repeat that finds it there is done."""
+        try:
+            if self._upload_id is None:
+                body = self._small or b""
+                self._client.put_object(
+                    **self._where(),
+                    Body=body,
+                    ContentType="application/json",
+                    IfNoneMatch="*",
+                    ChecksumSHA256=_base64(sha256(body).digest()),
+                )
+            else:
+                self._client.complete_multipart_upload(
+                    **self._where(), UploadId=self._upload_id, MultipartUpload=self._listed(), IfNoneMatch="*"
+                )
+        except ClientError as error:
+            if not self._is_there(error):
+                raise
+
+    def abandon(self) -> None:
+        """Stop and forget the parts; errors are left to the bucket's lifecycle rule."""
+        self._thread.shutdown(cancel_futures=True)
+        if self._upload_id is not None:
+            abort(self._client, self._bucket, self.key, self._upload_id)
+
+    def _is_there(self, error: ClientError) -> bool:
+        """Whether a refused completion means that an earlier try of this same upload succeeded."""
+        if error.response["Error"]["Code"] not in _GONE | _EXISTS:
+            return False
+        size = sum(part.size for part in self.parts) if self.parts else len(self._small or b"")
+        try:
+            head = self._client.head_object(**self._where())
+        except ClientError:
+            return False
+        return bool(head["ContentLength"] == size)
+
+    def _begin(self) -> None:
+        answer = self._client.create_multipart_upload(
+            **self._where(), ContentType="application/json", ChecksumAlgorithm="SHA256"
+        )
+        self._upload_id = answer["UploadId"]
+        self._started(answer["UploadId"])
+
+    def _send(self, number: int, body: bytes) -> Part:
+        digest = sha256(body)
+        answer = self._client.upload_part(
+            **self._where(),
+            UploadId=self._upload_id,
+            PartNumber=number,
+            Body=body,
+            ChecksumSHA256=_base64(digest.digest()),
+        )
+        return Part(number, answer["ETag"], len(body), digest.hexdigest())
+
+    def _settle(self) -> None:
+        if self._pending is not None:
+            part = self._pending.result()
+            self._pending = None
+            self.parts.append(part)
+            self._stored(part)
+
+    def _listed(self) -> dict[str, Any]:
+        return {
+            "Parts": [
+                {
+                    "PartNumber": part.number,
+                    "ETag": part.etag,
+                    "ChecksumSHA256": _base64(bytes.fromhex(part.sha256)),
+                }
+                for part in self.parts
+            ]
+        }
+
+    def _where(self) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self.key}
+
+
+def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
+    """Drop an upload's parts; one that is gone already is fine."""
+    try:
+        client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _GONE:
+            raise
+
+
+def put_manifest(client: Any, bucket: str, key: str, body: bytes) -> None:
+    """Store a manifest; its key belongs to one attempt, so a repeat replaces it by itself."""
+    client.put_object(
+        Bucket=bucket,
+        Key=key,
+        Body=body,
+        ContentType="application/json",
+        ChecksumSHA256=_base64(sha256(body).digest()),
+    )
+
+
+def erase(client: Any, bucket: str, tenant: str, extraction_id: str, result: str | None) -> None:
+    """Delete an extraction's result object, if one is named, and every manifest of it."""
+    if result is not None:
+        client.delete_object(Bucket=bucket, Key=result)
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix=manifest_prefix(tenant, extraction_id)
+    )
+    for page in pages:
+        for entry in page.get("Contents", ()):
+            client.delete_object(Bucket=bucket, Key=entry["Key"])
+
+
+def discard(client: Any, bucket: str, extraction: Extraction) -> None:
+    """Remove what an extraction that did not complete had stored: its upload, object and manifests."""
+    checkpoint = extraction.checkpoint or {}
+    if "uploadId" in checkpoint:
+        abort(client, bucket, checkpoint["key"], checkpoint["uploadId"])
+    if extraction.phase == "seal":
+        erase(client, bucket, extraction.tenant, extraction.id, checkpoint.get("key"))
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode("ascii")

@@ -1,0 +1,189 @@
+"""Reading an extraction: plan every datasource, then read up to four side by side into one document.
+
+    plan    cached schema first, the source itself on a miss   no row is asked for before all plans stand
+    read    the first datasource in order streams straight to the writer, the others spool to disk
+            and follow; the first failure stops them all, at their sources too
+
+Source: `design.md` §5, §6 i and k.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
+from fetcher.core.faults import Point, reach
+from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
+from fetcher.core.plan import plan
+from fetcher.core.progress import Progress
+from fetcher.core.stop import Stop
+from fetcher.errors import FetcherError, InvalidRequestError
+from fetcher.model import Catalog, Connection, Limits, Query, Selection
+from fetcher.ports import Naming, Session
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def _forget(catalog: Catalog) -> None:
+    """Remember nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One datasource of a request, ready to be opened.
+
+    `open` takes the seconds the whole conversation may last. `cached` is a schema seen lately, and
+    `remember` is told one that was just discovered.
+    """
+
+    name: str
+    connection: Connection
+    selections: tuple[Selection, ...]
+    naming: Naming
+    open: Callable[[float], AbstractContextManager[Session]]
+    cached: Catalog | None = None
+    remember: Callable[[Catalog], None] = _forget
+
+
+@dataclass(slots=True)
+class _Planned:
+    """A datasource with its plan; its session is open if planning needed one."""
+
+    source: Source
+    queries: tuple[Query, ...] = ()
+    session: Session | None = None
+    closing: ExitStack = field(default_factory=ExitStack)
+
+
+class Reader:
+    """Plans and reads the datasources of one attempt. Use as a context: leaving it closes every session."""
+
+    def __init__(self, sources: Sequence[Source], limits: Limits, stop: Stop, progress: Progress) -> None:
+        self._planned = [_Planned(source) for source in sources]
+        self._limits = limits
+        self._stop = stop
+        self._progress = progress
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for planned in self._planned:
+            planned.closing.close()
+
+    def plan(self) -> dict[str, tuple[Query, ...]]:
+        """Plan every datasource, or raise the first reason why one cannot be; no row is read."""
+        with self._threads("plan") as threads, self._together():
+            planning = [threads.submit(self._guarded, self._plan, planned) for planned in self._planned]
+            queries = {
+                planned.source.name: future.result() for planned, future in zip(self._planned, planning, strict=True)
+            }
+        reach(Point.PLANNED)
+        return queries
+
+    def read(self, writer: ResultWriter, meter: Meter, folder: Path) -> tuple[DatasourceEntry, ...]:
+        """Read every planned datasource into the document, in order, or raise the first failure.
+
+        `folder` holds the spools; what they hold counts into the same bound as the rest.
+        """
+        with ExitStack() as files, self._threads("read") as threads, self._together():
+            first, *others = self._planned
+            outlet = writer.begin(first.source.name)
+            reading = [threads.submit(self._guarded, self._read, first, outlet)]
+            spools = [files.enter_context(Spool(folder, meter)) for _ in others]
+            for planned, spool in zip(others, spools, strict=True):
+                reading.append(threads.submit(self._guarded, self._read, planned, DatasourceOutlet(spool)))
+            done = [reading[0].result()]
+            for spool, future in zip(spools, reading[1:], strict=True):
+                done.append(future.result())
+                writer.copy(done[-1].name, spool)
+        reach(Point.READ)
+        return tuple(done)
+
+    def _plan(self, planned: _Planned) -> tuple[Query, ...]:
+        source = planned.source
+        if source.cached is not None:
+            try:
+                planned.queries = _queries(source, source.cached)
+            except InvalidRequestError:
+                _log.info("the cached schema lacks something; asking the source once")
+            else:
+                return planned.queries
+        session = self._session(planned)
+        scope = source.naming.scope([selection.table for selection in source.selections], source.connection)
+        catalog = session.discover(scope)
+        source.remember(catalog)
+        planned.queries = _queries(source, catalog)
+        return planned.queries
+
+    def _read(self, planned: _Planned, outlet: DatasourceOutlet) -> DatasourceEntry:
+        session = self._session(planned)
+        tables = tuple(self._read_table(planned.source.name, session, outlet, query) for query in planned.queries)
+        outlet.end()
+        planned.closing.close()
+        return DatasourceEntry(planned.source.name, planned.source.connection.kind, session.isolation, tables)
+
+    def _read_table(self, datasource: str, session: Session, outlet: DatasourceOutlet, query: Query) -> TableEntry:
+        rows = 0
+        outlet.begin_table(query.name)
+        self._progress.began(datasource, query.name)
+        with _located(datasource, query.name):
+            for page in session.read(query, None):
+                self._stop.check()
+                outlet.page(page.body, page.rows)
+                self._progress.page(page.rows, len(page.body))
+                rows += page.rows
+                reach(Point.FIRST_PAGE)
+        outlet.end_table()
+        self._progress.ended()
+        return TableEntry(query, (Part(rows),))
+
+    def _session(self, planned: _Planned) -> Session:
+        """Open the datasource's one session, or return it."""
+        if planned.session is None:
+            opening = planned.source.open(self._stop.remaining())
+            planned.session = planned.closing.enter_context(opening)
+            planned.closing.enter_context(self._stop.watching(planned.session))
+        return planned.session
+
+    def _guarded(self, work: Callable[..., T], planned: _Planned, *more: object) -> T:
+        """Do a datasource's work unless all should stop; its failure stops all."""
+        self._stop.check()
+        try:
+            with _located(planned.source.name):
+                return work(planned, *more)
+        except Exception as error:
+            self._stop.set(error)
+            raise
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Stop the threads before they are waited for, and raise the failure that came first."""
+        try:
+            yield
+        except Exception as error:
+            self._stop.set(error)
+            raise (self._stop.reason or error) from None
+
+    def _threads(self, name: str) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)
+
+
+def _queries(source: Source, catalog: Catalog) -> tuple[Query, ...]:
+    return plan(source.name, source.selections, catalog, source.naming, source.connection)
+
+
+@contextmanager
+def _located(datasource: str, table: str | None = None) -> Iterator[None]:
+    """Say where an error happened, unless it knows."""
+    try:
+        yield
+    except FetcherError as error:
+        known = error.where
+        error.where = replace(known, datasource=known.datasource or datasource, table=known.table or table)
+        raise

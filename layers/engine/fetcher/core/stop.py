@@ -1,0 +1,85 @@
+"""One stop signal for all that works on an extraction: the first reason wins and reaches the source too."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+
+from fetcher.errors import FetcherError, TimedOutError, UnavailableError
+from fetcher.ports import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Stop:
+    """Shared by the reading threads, the heartbeat and whoever waits for them.
+
+    `seconds` is what is left of the extraction's clock; once it has run out, every `check` says so.
+    """
+
+    def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._deadline = monotonic() + seconds
+        self._lock = Lock()
+        self._reason: Exception | None = None
+        self._changed = Event()
+        self._sessions: list[Session] = []
+
+    @property
+    def reason(self) -> Exception | None:
+        """Why everything should stop, or None."""
+        return self._reason
+
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self._deadline - self._monotonic())
+
+    def set(self, reason: Exception) -> None:
+        """Stop for this reason, unless there is one already, and cancel at every source."""
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            self._changed.set()
+            sessions = list(self._sessions)
+        for session in sessions:
+            Thread(target=_cancel, args=(session,), name="cancel", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise the reason to stop, if there is one."""
+        if self._reason is None and self.remaining() == 0.0:
+            self.set(TimedOutError("the extraction ran out of its time"))
+        if self._reason is not None:
+            raise self._reason
+
+    def recover(self, seconds: float) -> None:
+        """Forget that a source was unavailable and wait before it is asked again.
+
+        Every other reason stays, or ends the wait, and is raised.
+        """
+        with self._lock:
+            if isinstance(self._reason, UnavailableError):
+                self._reason = None
+                self._changed.clear()
+        self._changed.wait(min(seconds, self.remaining()))
+        self.check()
+
+    @contextmanager
+    def watching(self, session: Session) -> Iterator[Session]:
+        """Cancel this session, too, when the stop comes."""
+        with self._lock:
+            self._sessions.append(session)
+        try:
+            self.check()
+            yield session
+        finally:
+            with self._lock:
+                self._sessions.remove(session)
+
+
+def _cancel(session: Session) -> None:
+    try:
+        session.cancel()
+    except FetcherError as error:
+        _log.warning("a session could not be canceled at its source", extra={"code": error.code})
