@@ -11,8 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.attempt import attempt
 from extract.services import services
-from extract.telemetry import logger, metrics
 from fetcher.aws import queues
+from fetcher.aws.telemetry import logger, metrics
 
 LONGEST_WAIT = 60
 """Seconds until a message whose handling failed is seen again, at most; the queue's own timeout is hours."""

@@ -11,12 +11,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from extract.heart import Heart
 from extract.reading import sources_of, stored_request
 from extract.services import Services
-from extract.telemetry import logger, metrics
 from fetcher import __version__
 from fetcher.aws import queues, results
 from fetcher.aws.records import Completed, Failed
 from fetcher.aws.results import Upload
 from fetcher.aws.sweeping import stalled_error
+from fetcher.aws.telemetry import count_ended, logger
 from fetcher.core.clock import rfc3339
 from fetcher.core.document import Meter, ResultWriter
 from fetcher.core.extraction import Extraction, Message
@@ -55,7 +55,7 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         services.extractions.release(extraction)
         raise
     reach(Point.FINISHED)
-    _count(ended)
+    count_ended(ended)
     announce(services, ended)
 
 
@@ -218,16 +218,3 @@ class _Work:
             engine_version=__version__,
             retries=self._retries,
         )
-
-
-def _count(ended: Extraction) -> None:
-    """Report how it ended, as metrics; never with an id."""
-    if ended.result is not None:
-        metrics.add_metric("JobsCompleted", "Count", 1)
-        metrics.add_metric("RowsRead", "Count", ended.result["rowCount"])
-        metrics.add_metric("BytesWritten", "Bytes", ended.result["sizeBytes"])
-    else:
-        metrics.add_metric("JobsFailed", "Count", 1)
-        metrics.add_metadata("family", (ended.error or {}).get("family", "internal"))
-    metrics.add_metric("ExtractionSeconds", "Seconds", ended.spent_ms / 1000)
-    metrics.add_metric("Attempts", "Count", ended.attempts)

@@ -9,10 +9,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from extract.attempt import announce, clean
 from extract.services import Services, services
-from extract.telemetry import logger, metrics
 from fetcher.aws import queues
 from fetcher.aws.records import Failed
 from fetcher.aws.sweeping import stalled_error
+from fetcher.aws.telemetry import count_ended, logger, metrics
 from fetcher.core.extraction import Message
 from fetcher.errors import LostClaimError
 
@@ -43,6 +43,6 @@ def give_up(services: Services, message: Message) -> None:
     except LostClaimError:
         logger.info("a worker holds the job; it goes on")
         return
-    metrics.add_metric("JobsFailed", "Count", 1)
+    count_ended(ended)
     clean(services, ended)
     announce(services, ended)

@@ -13,8 +13,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from extract.telemetry import logger
 from fetcher.aws.extractions import Extractions
+from fetcher.aws.telemetry import logger
 from fetcher.core.extraction import Extraction
 from fetcher.core.stop import Stop
 from fetcher.errors import CanceledError, LostClaimError

@@ -13,11 +13,11 @@ from fetcher.aws import queues
 from fetcher.aws.clients import client
 from fetcher.aws.events import publish
 from fetcher.aws.extractions import Extractions
+from fetcher.aws.telemetry import count, logger, metrics
 from fetcher.core.clock import now_ms
 from fetcher.core.extraction import Message
 from fetcher.core.faults import Point, reach
 from fetcher.settings import load
-from notify.telemetry import logger, metrics
 
 processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -68,5 +68,5 @@ def notify(services: Services, message: Message) -> None:
     publish(services.events, services.bus, outbox)
     reach(Point.PUBLISHED)
     if services.extractions.published(outbox):
-        metrics.add_metric("EventsPublished", "Count", 1)
+        count("EventsPublished")
     reach(Point.MARKED)

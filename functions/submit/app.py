@@ -13,6 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher import __version__
+from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.canonical import strict_loads
 from fetcher.core.request import check_size
 from fetcher.errors import FetcherError
@@ -20,7 +21,6 @@ from submit import jobs, registry, status
 from submit.answers import JSON
 from submit.context import request_id_of
 from submit.problems import Place, from_error, from_validation, problem
-from submit.telemetry import logger, metrics
 
 TITLE = "fetcher"
 DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."

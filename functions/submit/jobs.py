@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from botocore.exceptions import ClientError
 
 from fetcher.aws.results import erase
+from fetcher.aws.telemetry import count
 from fetcher.core.extraction import Extraction
 from fetcher.core.lifecycle import Status
 from fetcher.core.request import check_size
@@ -19,7 +20,6 @@ from submit.answers import answer, tagged
 from submit.context import caller, header, identifier
 from submit.schemas import JobBody
 from submit.services import services
-from submit.telemetry import metrics
 from submit.views import accepted_view, job_view, summary_view
 
 PATH = "/v1/fetcher"
@@ -34,7 +34,7 @@ router = Router()  # type: ignore[no-untyped-call]
 def post_job(body: Annotated[JobBody, Body()]) -> Response[Any]:
     """Accept a job (202), or answer with the live duplicate of the last five minutes (200)."""
     result = accept(services(), caller(router), body)
-    metrics.add_metric("JobsCreated" if result.new else "JobsDuplicate", "Count", 1)
+    count("JobsCreated" if result.new else "JobsDuplicate")
     headers = {"Location": f"{PATH}/{result.extraction.id}", "Retry-After": POLL_SECONDS}
     return answer(202 if result.new else 200, accepted_view(result.extraction, new=result.new), headers)
 

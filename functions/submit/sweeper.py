@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import queues, results
 from fetcher.aws.records import Due, Failed, Outbox
 from fetcher.aws.sweeping import Action, decide
+from fetcher.aws.telemetry import count, count_ended, logger, metrics
 from fetcher.core.extraction import Extraction, Message
 from fetcher.errors import FetcherError, LostClaimError
 from submit.services import Services, services
-
-logger = Logger(service="sweeper")
-metrics = Metrics(namespace="Fetcher", service="sweeper")
 
 MARGIN_MS = 10_000
 
@@ -32,7 +30,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             swept += sweep(at, due)
         except (ClientError, BotoCoreError, FetcherError):
             logger.exception("an item could not be swept; it stays due")
-    metrics.add_metric("Swept", "Count", swept)
+    count("Swept", swept)
     return {"swept": swept}
 
 
@@ -63,7 +61,7 @@ def _fail(at: Services, extraction: Extraction, error: FetcherError) -> bool:
         ended = at.extractions.terminate(extraction, Failed(error), claimed=False)
     except LostClaimError:
         return False
-    metrics.add_metric("JobsFailed", "Count", 1)
+    count_ended(ended)
     _clean(at, ended)
     queues.send(at.sqs, at.settings.notifications_queue, ended.message)
     return True
@@ -81,5 +79,5 @@ def _outbox(at: Services, outbox: Outbox) -> bool:
     if not at.extractions.sweep_outbox(outbox):
         return False
     queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
-    metrics.add_metric("OutboxResent", "Count", 1)
+    count("OutboxAgeSeconds", (at.clock() - outbox.ended_ms) / 1000, MetricUnit.Seconds)
     return True

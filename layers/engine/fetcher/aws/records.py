@@ -74,6 +74,7 @@ class Outbox:
     event_id: str
     detail_type: str
     detail: str
+    ended_ms: int
     look_at: int | None
     sends: int
     published_at: str | None
@@ -147,6 +148,7 @@ def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int) -> 
         "eventId": event_id(Status(detail["status"]), extraction.id),
         "detailType": f"job.{detail['status']}",
         "detail": json.dumps(detail, ensure_ascii=False, separators=(",", ":")),
+        "endedMs": now,
         "sends": 0,
     }
 
@@ -158,6 +160,7 @@ def outbox_from(item: Mapping[str, Any]) -> Outbox:
         event_id=item["eventId"],
         detail_type=item["detailType"],
         detail=item["detail"],
+        ended_ms=item["endedMs"],
         look_at=item.get("lookAt"),
         sends=item["sends"],
         published_at=item.get("publishedAt"),

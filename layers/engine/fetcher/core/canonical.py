@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -147,8 +148,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeated:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    names = [name for name, _ in pairs]
-    return _Repeated(tuple(name for name in members if names.count(name) > 1))
+    counts = Counter(name for name, _ in pairs)
+    return _Repeated(tuple(name for name, count in counts.items() if count > 1))
 
 
 def _integer(text: str) -> int | Number | _Unusable:

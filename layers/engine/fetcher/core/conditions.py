@@ -102,4 +102,6 @@ def _operand_fault(operator: Operator, value: Any) -> str | None:
         return f"{operator} cannot compare with null; eq and ne can"
     if value is None or isinstance(value, str | int | Decimal | Number):
         return None
+    if isinstance(value, float):
+        return "a float may have lost digits; give a Decimal"
     return "a value must be a string, a number, true, false or null"

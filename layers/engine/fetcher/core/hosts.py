@@ -78,10 +78,11 @@ def checked_address(
 
 
 def _addresses(host: str, resolve: Resolve) -> list[Address]:
-    literal = _literal(host.removeprefix("[").removesuffix("]"))
+    bare = host.removeprefix("[").removesuffix("]")
+    literal = _literal(bare)
     if literal is not None:
         return [literal]
-    if not host.strip() or _LEGACY_IPV4.fullmatch(host):
+    if not bare.strip() or _LEGACY_IPV4.fullmatch(host):
         raise _refused()
     return _resolved(host, resolve)
 

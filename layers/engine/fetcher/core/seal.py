@@ -63,11 +63,13 @@ class KeyRing:
     def parse(cls, text: str) -> "KeyRing":
         """Read `{"current":"1","keys":{"1":"<base64, at least 32 bytes>"}}`.
 
+        The same without `keys`, versions beside `current`, is what CloudFormation can generate.
         Raises `FetcherError` that names the member at fault, never its content, and keeps no cause:
         a JSON error would carry the whole secret.
         """
         secret = _object(_json(text), "it must be a JSON object")
-        keys = _object(secret.get("keys"), "`keys` must be an object")
+        flat = {version: key for version, key in secret.items() if version != "current"}
+        keys = _object(secret.get("keys", flat), "`keys` must be an object")
         ring = cls(str(secret.get("current")), {version: _key(version, value) for version, value in keys.items()})
         if ring.current not in ring.keys:
             raise _broken("`current` must name one of `keys`")

@@ -1,0 +1,81 @@
+# Each target makes what it needs, from python3, make and pip alone. `make test ARGS="-k name"` passes arguments on.
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+PYTHON ?= python3
+ARGS ?=
+SOURCES := layers/engine functions infra tests benchmarks
+LOCAL := .venv/bin/python -m infra.local
+
+# A venv is done when it holds the stamp of its lock's content and its interpreter: times of files say nothing after
+# a clone. A changed lock makes it anew; an unchanged one costs nothing.
+stamp = $(1)/.made-$(shell { $(PYTHON) -V; cat requirements/$(2).txt; } | cksum | tr ' ' '-')
+DEV := $(call stamp,.venv,dev)
+STACK := $(call stamp,.venvs/stack,stack)
+LAMBDA := $(call stamp,.venvs/lambda,lambda)
+SAM := $(call stamp,.venvs/sam,sam)
+# The command line of SAM would report its use and look for newer versions of itself.
+sam := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} .venvs/sam/bin/sam
+# One lock for every platform and Python from 3.11 on, with hashes and without the name of a registry.
+resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
+
+.PHONY: help demo up down test check fix bench build deploy lock clean venvs
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: venvs ## From nothing to a finished, verified job on real data
+	@$(LOCAL) demo $(ARGS)
+
+up: venvs ## Start the local stack and write .local/stack.json
+	@$(LOCAL) up $(ARGS)
+
+down: $(DEV) ## End exactly what `make up` started
+	@$(LOCAL) down $(ARGS)
+
+test: venvs ## Run every test
+	.venv/bin/pytest -n auto --dist loadfile $(ARGS)
+
+check: $(DEV) $(SAM) ## Format, lint, types, imports, template
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy $(SOURCES)
+	.venv/bin/lint-imports
+	$(sam) validate --lint
+
+fix: $(DEV) ## Format, and fix what can be fixed
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: venvs ## Measure speed and memory
+	.venv/bin/python -m benchmarks $(ARGS)
+
+build: ## Build the layer for Lambda and print its size
+	@$(PYTHON) -m infra.layer
+
+deploy: build $(SAM) ## Deploy to AWS: make deploy ARGS="--config-env prod"
+	$(sam) deploy $(ARGS)
+
+lock: $(DEV) ## Resolve the requirements again: make lock ARGS=--upgrade for newer releases
+	$(resolve) -o requirements/runtime.txt pyproject.toml
+	$(resolve) -o requirements/dev.txt --extra cli pyproject.toml requirements/dev.in
+	for name in stack lambda sam; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
+
+clean: ## Remove what was made here, venvs included
+	test ! -e .venv/bin/python || $(LOCAL) down
+	rm -rf .build .local .venv .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Everything that the local stack runs on.
+venvs: $(DEV) $(STACK) $(LAMBDA)
+	@.venvs/lambda/bin/python -m infra.layer --local
+
+$(DEV): lock := dev
+$(STACK): lock := stack
+$(LAMBDA): lock := lambda
+$(SAM): lock := sam
+$(DEV) $(STACK) $(LAMBDA) $(SAM):
+	@echo "Making $(@D) from requirements/$(lock).txt"
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/$(lock).txt
+	@if test $(lock) = dev; then $(@D)/bin/python -m pip install -qq --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .; fi
+	@touch $@

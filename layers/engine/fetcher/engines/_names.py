@@ -1,0 +1,37 @@
+"""How kinds with schemas read a table's name; PostgreSQL and SQL Server differ only in the default."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fetcher.model import Catalog, Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Schemas:
+    """A `Naming`: names meet what was discovered, exactly, so a dot may also be part of a name.
+
+    Only unqualified names need the default schema (R-000-29). A name with a dot is found there as a
+    whole only when another name brought that schema into scope; a table `a.b` of the default schema
+    is otherwise asked for as `public.a.b`.
+    """
+
+    default: str
+
+    def scope(self, names: Sequence[str], connection: Connection) -> tuple[str, ...]:
+        """Return every schema that a name may begin with; the default one for names without a dot."""
+        default = (self._default(connection),)
+        return tuple(sorted({schema for name in names for schema in [s for s, _ in _splits(name)] or default}))
+
+    def resolve(self, name: str, catalog: Catalog, connection: Connection) -> tuple[str, ...] | None:
+        """Prefer the whole name in the default schema, then the shortest schema that has the rest."""
+        paths = [(self._default(connection), name), *_splits(name)]
+        return next((path for path in paths if path in catalog.tables), None)
+
+    def _default(self, connection: Connection) -> str:
+        return connection.schema or self.default
+
+
+def _splits(name: str) -> list[tuple[str, str]]:
+    parts = name.split(".")
+    both = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+    return [(schema, table) for schema, table in both if schema and table]

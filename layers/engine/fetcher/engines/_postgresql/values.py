@@ -1,0 +1,199 @@
+"""How PostgreSQL's types become JSON (`design.md` §7.2), and how text becomes a value of a type again.
+
+The server renders; every expression below is exact for every value of its type. Functions are
+qualified, so that nothing in a user's schema can take their place.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Any
+
+from fetcher.engines._sql import Dialect
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Column, Encoding, Operator
+
+TYPES = {
+    "int2": Encoding.INTEGER,
+    "int4": Encoding.INTEGER,
+    "int8": Encoding.INTEGER,
+    "oid": Encoding.INTEGER,
+    "numeric": Encoding.DECIMAL,
+    "money": Encoding.DECIMAL,
+    "float4": Encoding.FLOAT,
+    "float8": Encoding.FLOAT,
+    "bool": Encoding.BOOLEAN,
+    "date": Encoding.DATE,
+    "time": Encoding.TIME,
+    "timetz": Encoding.TIME,
+    "timestamp": Encoding.TIMESTAMP,
+    "timestamptz": Encoding.TIMESTAMP_UTC,
+    "interval": Encoding.INTERVAL,
+    "uuid": Encoding.UUID,
+    "json": Encoding.JSON,
+    "jsonb": Encoding.JSON,
+    "bytea": Encoding.BINARY,
+}
+"""Built-in types by their names in `pg_type`; every other type is its own text."""
+
+NATIVE_TEXT = re.compile(r'text|name|"char"|(character varying|character|bpchar)(\(\d+\))?')
+IN_RANGE = "{0} >= '0001-01-01' AND {0} < '10000-01-01'"
+"""Years that ISO 8601 writes with four digits; outside, and for infinity, the database's text."""
+
+QUOTED = """coalesce('"' || {0}::text || '"', 'null')"""
+AS_IS = "CASE WHEN {0} IS NULL THEN 'null' END, {0}"
+ESCAPED = "coalesce(pg_catalog.to_json({0})::text, 'null')"
+ANY_TEXT = (
+    "CASE WHEN {0} IS NOT DISTINCT FROM NULL THEN 'null' ELSE pg_catalog.to_json(pg_catalog.concat({0}))::text END"
+)
+"""For types of any schema: a cast to text, or to json, may be somebody's own function."""
+
+SCALARS = {
+    Encoding.INTEGER: AS_IS,
+    Encoding.DECIMAL: QUOTED,
+    Encoding.FLOAT: "CASE WHEN {0} - {0} = 0 THEN {0}::text ELSE " + QUOTED + " END",  # false for NaN and Infinity
+    Encoding.BOOLEAN: "CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' ELSE 'null' END",
+    Encoding.DATE: QUOTED,
+    Encoding.TIME: QUOTED,
+    Encoding.TIMESTAMP: f"CASE WHEN {IN_RANGE} THEN pg_catalog.to_json({{0}})::text ELSE {QUOTED} END",
+    Encoding.TIMESTAMP_UTC: (
+        f"CASE WHEN {IN_RANGE} THEN pg_catalog.concat('\"', {{0}}::timestamp::date, 'T', {{0}}::timestamp::time, 'Z\"')"
+        f" ELSE {QUOTED} END"
+    ),
+    Encoding.INTERVAL: QUOTED,
+    Encoding.UUID: QUOTED,
+    Encoding.JSON: AS_IS,
+    Encoding.BINARY: (
+        """coalesce('"' || pg_catalog.translate(pg_catalog.encode({0}, 'base64'), E'\\n', '') || '"', 'null')"""
+    ),
+    Encoding.TEXT: ANY_TEXT,
+}
+
+DIRECT = "coalesce(pg_catalog.array_to_json({0})::text, 'null')"
+TEXTS = "coalesce(pg_catalog.array_to_json({0}::text::text[])::text, 'null')"
+"""Every element by its type's output function, whatever casts exist."""
+
+STAMP = r'"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)'
+BYTES = r"""(SELECT pg_catalog.string_agg(
+ CASE WHEN m[1] LIKE '"%' THEN pg_catalog.concat('"', pg_catalog.translate(pg_catalog.encode(
+  pg_catalog.decode(pg_catalog.btrim(m[1], '"\x'), 'hex'), 'base64'), E'\n', ''), '"') ELSE m[1] END, '' ORDER BY n)
+ FROM pg_catalog.regexp_matches({0}, '"[^"]*"|[^"]+', 'g') WITH ORDINALITY AS _(m, n))"""
+
+ARRAYS = {
+    Encoding.INTEGER: DIRECT,
+    Encoding.FLOAT: DIRECT,  # NaN and Infinity come out quoted
+    Encoding.BOOLEAN: DIRECT,
+    Encoding.JSON: DIRECT,
+    Encoding.TIMESTAMP: f"pg_catalog.regexp_replace({TEXTS}, '{STAMP}\"', '\"\\1T\\2\"', 'g')",
+    Encoding.TIMESTAMP_UTC: f"pg_catalog.regexp_replace({TEXTS}, '{STAMP}\\+00\"', '\"\\1T\\2Z\"', 'g')",
+    Encoding.BINARY: BYTES.replace("{0}", TEXTS),
+}
+
+BY_TYPE = {
+    "money": QUOTED.replace("{0}", "{0}::numeric"),  # its own text is in the locale of the server
+    "money[]": TEXTS.replace("{0}", "{0}::numeric[]"),
+    "oid[]": DIRECT.replace("{0}", "{0}::bigint[]"),
+    "box[]": DIRECT,  # the only type whose arrays are not separated by commas
+}
+
+
+def rendered(column: Column, name: str) -> str:
+    """Return the arguments of `concat` that give the column's JSON text; `name` is its quoted name."""
+    if column.type in BY_TYPE:
+        return BY_TYPE[column.type].replace("{0}", name)
+    if column.encoding is Encoding.ARRAY:
+        return ARRAYS.get(column.element or Encoding.TEXT, TEXTS).replace("{0}", name)
+    if NATIVE_TEXT.fullmatch(column.type):
+        return ESCAPED.replace("{0}", name)
+    return SCALARS[column.encoding].replace("{0}", name)
+
+
+def encoding(builtin: str | None, element: str | None, *, is_array: bool) -> tuple[Encoding, Encoding | None]:
+    """Name the encoding of a type, and of its elements, given the names in `pg_type` if they are built in."""
+    if is_array:
+        return Encoding.ARRAY, TYPES.get(element or "", Encoding.TEXT)
+    return TYPES.get(builtin or "", Encoding.TEXT), None
+
+
+MODIFIER = re.compile(r'\(\d+(?:,-?\d+)?\)(?=[^"]*(?:"[^"]*"[^"]*)*$)')
+ODD_CASTS = {"character": "bpchar", "bit": '"bit"', '"char"': '"char"'}
+"""Without a length these names mean a length of one."""
+
+CUT_BY_CAST = frozenset({"name", '"char"'})
+
+
+def unbounded(declared: str) -> str:
+    """Drop length, precision and scale: a cast that cuts or rounds a value would widen a filter."""
+    if declared.startswith("interval"):
+        return "interval[]" if declared.endswith("[]") else "interval"
+    plain, array = (declared[:-2], "[]") if declared.endswith("[]") else (declared, "")
+    plain = MODIFIER.sub("", plain)
+    return ODD_CASTS.get(plain, plain) + array
+
+
+def compared_as(column: Column, values: Sequence[Any]) -> str:
+    """Name the type in which a filter's values meet the column."""
+    match column.encoding:
+        case Encoding.INTEGER:
+            fits = all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in values)
+            return "bigint" if fits else "numeric"
+        case Encoding.DECIMAL:
+            return "numeric"
+        case _:
+            return "text" if column.type in CUT_BY_CAST else unbounded(column.type)
+
+
+def _field(name: str, column: Column, operator: Operator) -> str:
+    if operator == "like":
+        return name if NATIVE_TEXT.fullmatch(column.type) or column.type.endswith("citext") else f"{name}::text"
+    return f"{name}::numeric" if column.type == "money" else name
+
+
+def _bind(column: Column, value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case date():
+            return value.isoformat()
+        case _ if column.encoding is Encoding.BINARY:
+            return _hexadecimal(value)
+        case _:
+            return str(value)
+
+
+def _hexadecimal(value: str) -> str:
+    """Bytes are filtered as they are delivered: in base64."""
+    try:
+        return "\\x" + base64.b64decode(value, validate=True).hex()
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequestError("a filter on binary values takes base64") from error
+
+
+def _array(values: Sequence[str]) -> str:
+    quoted = ('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values)
+    return "{" + ",".join(quoted) + "}"
+
+
+def _cast(
+    type_of: Callable[[Column, Sequence[Any]], str], suffix: str = ""
+) -> Callable[[str, Column, Sequence[Any]], str]:
+    return lambda mark, column, values: f"CAST({mark} AS {type_of(column, values)}{suffix})"
+
+
+def parameter(number: int) -> str:
+    """Name the setting that carries a bound value: COPY takes no parameters."""
+    return f"fetcher.p{number}"
+
+
+DIALECT = Dialect(
+    mark=lambda number: f"pg_catalog.current_setting('{parameter(number)}')",
+    value=_cast(compared_as),
+    key=lambda mark, column: f"CAST({mark} AS {unbounded(column.type)})",
+    field=_field,
+    bind=_bind,
+    array=_array,
+    array_value=_cast(compared_as, "[]"),
+    day_after_last="10000-01-01",
+)

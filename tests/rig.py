@@ -1,0 +1,297 @@
+"""The service's own parts, driven by hand.
+
+Tables, queues, bucket, bus, key and secret are real ones on the run's local endpoint, under names of
+their own; the handlers are the deployed code under the real runtime client and its memory limit. Only
+the gateway and the event sources are played by the test, so that it decides what happens when.
+"""
+
+import base64
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.envelope import Envelope, Report
+from tests.stack import Stack
+
+SUBMIT = "submit.app.handler"
+SWEEPER = "submit.sweeper.handler"
+EXTRACT = "extract.app.handler"
+DEAD_LETTER = "extract.dead_letter.handler"
+NOTIFY = "notify.app.handler"
+
+MASTER = base64.b64encode(bytes(range(32))).decode()
+VERIFY_KEY = bytes.fromhex("ec9eedfd0b245950528714e5328ff2c2639ab32540a309f1cd68685ceaff9dfe")
+"""The external HMAC key of `MASTER`: a published test vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the submit function answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    def json(self) -> Any:
+        """Parse the body."""
+        return json.loads(self.text)
+
+
+class Rig:
+    """One service of its own on the endpoint of a stack."""
+
+    def __init__(self, stack: Stack, folder: Path, settings: Mapping[str, str]) -> None:
+        self.stack = stack
+        self.name = f"rig-{secrets.token_hex(4)}"
+        self._folder = folder
+        self._opened: dict[str, Envelope] = {}
+        self.dynamodb, self.sqs, self.s3 = stack.client("dynamodb"), stack.client("sqs"), stack.client("s3")
+        self.events, self.kms, self.secrets = (
+            stack.client("events"),
+            stack.client("kms"),
+            stack.client("secretsmanager"),
+        )
+        self.env = {**self._made(), **settings}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for envelope in self._opened.values():
+            envelope.__exit__(None, None, None)
+
+    # --- what the gateway and the event sources do
+
+    def http(
+        self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, **headers: str
+    ) -> Answer:
+        """Send a request as the HTTP API hands it over (payload 2.0); bytes and text go out as they are."""
+        text = body if isinstance(body, str) or body is None else json.dumps(body)
+        named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        event = {
+            "version": "2.0",
+            "routeKey": "$default",
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {name: value for name, value in named.items() if value},
+            "requestContext": {
+                "http": {"method": method, "path": path, "sourceIp": "127.0.0.1"},
+                "stage": "$default",
+                "requestId": "rig-request",
+            },
+            "isBase64Encoded": False,
+        }
+        if query:
+            event["queryStringParameters"] = dict(query)
+        if text is not None:
+            event["body"] = text
+        report = self.invoke(SUBMIT, event)
+        assert report.outcome == "response", report
+        return Answer(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
+
+    def invoke(self, handler: str, event: Any, **env: str) -> Report:
+        """Run a handler once; with an environment of its own when one is given."""
+        if env:
+            with self.envelope(handler, env) as envelope:
+                return envelope.invoke(event)
+        if handler not in self._opened:
+            self._opened[handler] = self.envelope(handler)
+        return self._opened[handler].invoke(event)
+
+    def envelope(
+        self, handler: str, env: Mapping[str, str] | None = None, *, memory_mb: int = 512, seconds: float = 120
+    ) -> Envelope:
+        """Open an execution environment."""
+        folder = self._folder / secrets.token_hex(4)
+        folder.mkdir()
+        return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env={**self.env, **(env or {})})
+
+    def deliver(self, handler: str, queue: str, **env: str) -> Report | None:
+        """Hand the next message of a queue to a handler, as an event source does; None when there is none."""
+        received = self.sqs.receive_message(QueueUrl=self.env[queue], MaxNumberOfMessages=1).get("Messages", [])
+        if not received:
+            return None
+        message = received[0]
+        report = self.invoke(handler, sqs_event(message["Body"], message["ReceiptHandle"]), **env)
+        if report.outcome == "response" and not report.payload["batchItemFailures"]:
+            self.sqs.delete_message(QueueUrl=self.env[queue], ReceiptHandle=message["ReceiptHandle"])
+        return report
+
+    def work(self, **env: str) -> Report | None:
+        """Let extract take the next message."""
+        return self.deliver(EXTRACT, "FETCHER_WORK_QUEUE_URL", **env)
+
+    def notify(self, **env: str) -> Report | None:
+        """Let notify take the next message."""
+        return self.deliver(NOTIFY, "FETCHER_NOTIFICATIONS_QUEUE_URL", **env)
+
+    def sweep(self) -> int:
+        """Let the sweeper run once; return what it swept."""
+        report = self.invoke(SWEEPER, {})
+        assert report.outcome == "response", report
+        return int(report.payload["swept"])
+
+    # --- what a test asks
+
+    def register(self, name: str = "my_postgres", product: str = "payments", **changed: Any) -> Answer:
+        """Register the stack's PostgreSQL, with some members changed."""
+        at = self.stack["databases"]["my_postgres"]
+        body = {
+            "configName": name,
+            "type": "POSTGRESQL",
+            "host": at["host"],
+            "port": at["port"],
+            "databaseName": at["database"],
+            "userName": at["user"],
+            "password": at["password"],
+            **changed,
+        }
+        return self.http("POST", "/v1/management/connections", body, x_product_name=product)
+
+    def post(self, body: Any) -> Answer:
+        """Post a job."""
+        return self.http("POST", "/v1/fetcher", body)
+
+    def job(self, job_id: str) -> Any:
+        """Read a job."""
+        answer = self.http("GET", f"/v1/fetcher/{job_id}")
+        assert answer.status == 200, answer
+        return answer.json()
+
+    def items(self) -> list[dict[str, Any]]:
+        """Everything in the main table."""
+        return list(self.dynamodb.scan(TableName=self.env["FETCHER_MAIN_TABLE"], ConsistentRead=True)["Items"])
+
+    def objects(self) -> list[str]:
+        """Every key in the bucket."""
+        listed = self.s3.list_objects_v2(Bucket=self.env["FETCHER_BUCKET"])
+        return [entry["Key"] for entry in listed.get("Contents", [])]
+
+    def uploads(self) -> list[str]:
+        """Every multipart upload that is open."""
+        listed = self.s3.list_multipart_uploads(Bucket=self.env["FETCHER_BUCKET"])
+        return [entry["Key"] for entry in listed.get("Uploads", [])]
+
+    def waiting(self, queue: str) -> int:
+        """Messages in a queue, seen or not."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.env[queue], AttributeNames=names)["Attributes"]
+        return sum(int(found[name]) for name in names)
+
+    def published(self, seconds: float = 5) -> list[dict[str, Any]]:
+        """Take the events that a catch-all rule routed to a queue."""
+        found: list[dict[str, Any]] = []
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            answer = self.sqs.receive_message(QueueUrl=self.env["EVENTS"], MaxNumberOfMessages=10)
+            for message in answer.get("Messages", []):
+                self.sqs.delete_message(QueueUrl=self.env["EVENTS"], ReceiptHandle=message["ReceiptHandle"])
+                found.append(json.loads(message["Body"]))
+            if found and not answer.get("Messages"):
+                break
+            time.sleep(0.05)
+        return found
+
+    def result(self, job: Mapping[str, Any]) -> bytes:
+        """Read a job's result object."""
+        body: bytes = self.s3.get_object(Bucket=self.env["FETCHER_BUCKET"], Key=job["resultPath"])["Body"].read()
+        return body
+
+    # --- making it
+
+    def _made(self) -> dict[str, str]:
+        main, connections = f"{self.name}-main", f"{self.name}-connections"
+        self._table(self.stack["tables"]["main"], main)
+        self._table(self.stack["tables"]["connections"], connections)
+        self.s3.create_bucket(Bucket=self.name)
+        self.events.create_event_bus(Name=self.name)
+        queues = {name: self._queue(name) for name in ("work", "notifications", "events")}
+        self._route(queues["events"])
+        return {
+            "AWS_ENDPOINT_URL": _endpoint(self.stack["endpointUrl"]),
+            "FETCHER_STAGE": "local",
+            "FETCHER_AUTHORIZER": "none",
+            "FETCHER_MAIN_TABLE": main,
+            "FETCHER_CONNECTIONS_TABLE": connections,
+            "FETCHER_BUCKET": self.name,
+            "FETCHER_BUS": self.name,
+            "FETCHER_WORK_QUEUE_URL": queues["work"],
+            "FETCHER_NOTIFICATIONS_QUEUE_URL": queues["notifications"],
+            "FETCHER_KEY_ID": self.kms.create_key()["KeyMetadata"]["KeyId"],
+            "FETCHER_MASTER_SECRET_ID": self._secret(),
+            "POWERTOOLS_METRICS_NAMESPACE": "Fetcher",
+            "EVENTS": queues["events"],
+        }
+
+    def _table(self, like: str, name: str) -> None:
+        known = self.dynamodb.describe_table(TableName=like)["Table"]
+        indexes = [
+            {key: index[key] for key in ("IndexName", "KeySchema", "Projection")}
+            for index in known["GlobalSecondaryIndexes"]
+        ]
+        self.dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=known["AttributeDefinitions"],
+            KeySchema=known["KeySchema"],
+            GlobalSecondaryIndexes=indexes,
+        )
+
+    def _queue(self, name: str) -> str:
+        url: str = self.sqs.create_queue(QueueName=f"{self.name}-{name}")["QueueUrl"]
+        return url
+
+    def _route(self, queue: str) -> None:
+        arn = self.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        self.events.put_rule(Name=self.name, EventBusName=self.name, EventPattern='{"source":["fetcher"]}')
+        self.events.put_targets(Rule=self.name, EventBusName=self.name, Targets=[{"Id": "all", "Arn": arn}])
+
+    def _secret(self) -> str:
+        ring = json.dumps({"current": "1", "keys": {"1": MASTER}})
+        arn: str = self.secrets.create_secret(Name=f"{self.name}/master", SecretString=ring)["ARN"]
+        return arn
+
+
+def sqs_event(body: str, receipt: str = "none") -> dict[str, Any]:
+    """Wrap one message as the event source does."""
+    record = {
+        "messageId": secrets.token_hex(8),
+        "receiptHandle": receipt,
+        "body": body,
+        "attributes": {"ApproximateReceiveCount": "1"},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:rig",
+        "awsRegion": "us-east-1",
+    }
+    return {"Records": [record]}
+
+
+def until(happened: Callable[[], Any], what: str, seconds: float = 20) -> Any:
+    """Wait until something is so, and return it; fail with its name when it never is."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := happened():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+@contextmanager
+def rig(stack: Stack, folder: Path, **settings: str) -> Iterator[Rig]:
+    """Make a rig and end its processes."""
+    with Rig(stack, folder, settings) as made:
+        yield made
+
+
+def _endpoint(url: str) -> str:
+    """The endpoint as the handlers must reach it: by address, whatever the host was called."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://127.0.0.1:{parts.port}" if os.environ.get("AWS_ENDPOINT_URL") is None else url
