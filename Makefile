@@ -3,7 +3,6 @@
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 ARGS ?=
-SOURCES := layers/engine functions infra tests benchmarks
 LOCAL := .venv/bin/python -m infra.local
 
 # A venv is done when it holds the stamp of its lock's content and its interpreter: times of files say nothing after
@@ -13,8 +12,7 @@ DEV := $(call stamp,.venv,dev)
 STACK := $(call stamp,.venvs/stack,stack)
 LAMBDA := $(call stamp,.venvs/lambda,lambda)
 SAM := $(call stamp,.venvs/sam,sam)
-# The command line of SAM would report its use and look for newer versions of itself.
-sam := SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-us-east-1} .venvs/sam/bin/sam
+sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 # One lock for every platform and Python from 3.11 on, with hashes and without the name of a registry.
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
@@ -38,9 +36,9 @@ test: venvs ## Run every test
 check: $(DEV) $(SAM) ## Format, lint, types, imports, template
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy $(SOURCES)
+	.venv/bin/mypy .
 	.venv/bin/lint-imports
-	$(sam) validate --lint
+	AWS_DEFAULT_REGION=us-east-1 $(sam) validate --lint
 
 fix: $(DEV) ## Format, and fix what can be fixed
 	.venv/bin/ruff format .
@@ -72,10 +70,13 @@ $(DEV): lock := dev
 $(STACK): lock := stack
 $(LAMBDA): lock := lambda
 $(SAM): lock := sam
+# A lock is complete, so pip has nothing to resolve (and older ones fail at extras with hashes).
+$(DEV) $(STACK) $(LAMBDA) $(SAM): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
 $(DEV) $(STACK) $(LAMBDA) $(SAM):
 	@echo "Making $(@D) from requirements/$(lock).txt"
 	@$(PYTHON) -m venv --clear $(@D)
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/$(lock).txt
-	@if test $(lock) = dev; then $(@D)/bin/python -m pip install -qq --disable-pip-version-check \
-		--no-deps --no-build-isolation --editable .; fi
+	@$(pip) --require-hashes -r requirements/$(lock).txt
+	@test $(lock) != dev || $(pip) --no-build-isolation --editable .
+	@# SAM would report its use, and look every week for a newer version of itself.
+	@test $(lock) != sam || echo '{"telemetryEnabled": false, "lastVersionCheck": 4e9}' >$(@D)/metadata.json
 	@touch $@

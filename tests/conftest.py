@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import stack as shared_stack
+from tests.rig import Rig, rig
 from tests.stack import Stack
 
 UNIT = Path(__file__).parent / "unit"
@@ -20,6 +21,16 @@ def stack() -> Iterator[Stack]:
     connected = shared_stack.shared()
     yield connected
     connected.api.close()
+
+
+@pytest.fixture(scope="module")
+def service(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """One service of the module's own, driven by hand, with `my_postgres` of `payments` registered."""
+    quick = {"FETCHER_LEASE_SECONDS": "2", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "0.5"}
+    with rig(stack, tmp_path_factory.mktemp("rig"), **quick) as made:
+        answer = made.register()
+        assert answer.status == 201, answer
+        yield made
 
 
 def pytest_configure(config: pytest.Config) -> None:

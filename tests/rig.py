@@ -245,7 +245,9 @@ class Rig:
         )
 
     def _queue(self, name: str) -> str:
-        url: str = self.sqs.create_queue(QueueName=f"{self.name}-{name}")["QueueUrl"]
+        url: str = self.sqs.create_queue(QueueName=f"{self.name}-{name}", Attributes={"VisibilityTimeout": "1"})[
+            "QueueUrl"
+        ]
         return url
 
     def _route(self, queue: str) -> None:

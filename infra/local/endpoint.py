@@ -15,13 +15,7 @@ REGION = "us-east-1"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 """The endpoint's root user: no secret, and known to the endpoint alone."""
 
-LAUNCH = """\
-import socketserver
-from ministack.app import main
-# Nagle's algorithm makes each answer of its Runtime API wait 40 ms for an acknowledgement.
-socketserver.StreamRequestHandler.disable_nagle_algorithm = True
-main()
-"""
+LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,9 @@ def start(folder: Path, *, seconds: float = 30) -> tuple[Endpoint, Process]:
     python = need(ENDPOINT_PYTHON, "make venvs")
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    process = spawn("endpoint", [str(python), "-c", LAUNCH], env=_environment(folder, port), folder=folder)
+    # -P: the launcher's folder is no place to import from.
+    command = [str(python), "-P", str(LAUNCHER)]
+    process = spawn("endpoint", command, env=_environment(folder, port), folder=folder)
     deadline = time.monotonic() + seconds
     while not _ready(url):
         if not process.alive() or time.monotonic() > deadline:

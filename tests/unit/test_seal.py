@@ -111,6 +111,11 @@ def test_64_generated_alphanumeric_characters_are_a_key() -> None:
     assert len(KeyRing.parse(secret).keys["1"]) == 48
 
 
+def test_versions_may_stand_beside_current_as_cloudformation_generates_them() -> None:
+    flat = json.dumps({"current": "1", "1": b64encode(MASTER).decode()})
+    assert Signer(KeyRing.parse(flat), "default").key == KEY
+
+
 def test_an_unknown_version_is_named() -> None:
     with pytest.raises(FetcherError, match="no key of version 9"):
         KeyRing.parse(ring()).signing_key("9", "default")
@@ -121,7 +126,8 @@ def test_an_unknown_version_is_named() -> None:
     [
         ("topsecret", "JSON object"),
         ('["topsecret"]', "JSON object"),
-        ('{"current":"1"}', "`keys` must be an object"),
+        ('{"current":"1"}', "`current` must name"),
+        ('{"current":"1","1":"topsecret!"}', "key 1 must be base64"),
         ('{"current":"1","keys":"topsecret"}', "`keys` must be an object"),
         ('{"current":"1","keys":{"1":"topsecret!"}}', "key 1 must be base64"),
         ('{"current":"1","keys":{"1":"topsecretü"}}', "key 1 must be base64"),

@@ -9,7 +9,6 @@ from fetcher.aws.dynamo import Refused
 from fetcher.aws.records import (
     OUTBOX,
     OUTBOX_CAP_MS,
-    OUTBOX_FIRST_MS,
     SHARDS,
     Accepted,
     Completed,
@@ -275,7 +274,9 @@ class Extractions:
         detail = event_detail(extraction, metadata, time, result=result, error=error)
         actions = [
             dynamo.update_action(self._table, where, TABLE[event], given),
-            dynamo.put_action(self._table, outbox_item(extraction, detail, now), Absent("PK")),
+            dynamo.put_action(
+                self._table, outbox_item(extraction, detail, now, now + 2 * self._dispatch_ms), Absent("PK")
+            ),
             *(
                 dynamo.delete_action(self._table, marker_key(extraction.tenant, connection, extraction.id))
                 for connection in sorted(set(extraction.connections.values()))
@@ -299,7 +300,7 @@ class Extractions:
 
     def sweep_outbox(self, outbox: Outbox) -> bool:
         """Take an overdue event for this sweep, with a wait that doubles up to an hour and never ends."""
-        wait = min(OUTBOX_FIRST_MS * 2 ** min(outbox.sends + 1, 10), OUTBOX_CAP_MS)
+        wait = min(2 * self._dispatch_ms * 2 ** min(outbox.sends + 1, 20), OUTBOX_CAP_MS)
         given = {"seen": outbox.look_at, "lookAt": self._clock() + wait, "sends": outbox.sends + 1}
         return self._write_outbox(outbox, _OUTBOX_SWEEP, given)
 

@@ -17,7 +17,6 @@ from fetcher.errors import FetcherError
 
 SHARDS = 10
 OUTBOX = "OUTBOX#TERMINAL"
-OUTBOX_FIRST_MS = 60_000
 OUTBOX_CAP_MS = 3_600_000
 
 
@@ -137,12 +136,12 @@ def request_item(job: Accepted) -> dict[str, Any]:
     return {**key(job.tenant, job.id), "SK": "REQUEST", "metadata": job.metadata, "expiresAt": expires, **body}
 
 
-def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int) -> dict[str, Any]:
+def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int, look_at: int) -> dict[str, Any]:
     return {
         **key(extraction.tenant, extraction.id),
         "SK": OUTBOX,
         "GSI2PK": shard(extraction.id),
-        "lookAt": now + OUTBOX_FIRST_MS,
+        "lookAt": look_at,
         "tenant": extraction.tenant,
         "extractionId": extraction.id,
         "eventId": event_id(Status(detail["status"]), extraction.id),

@@ -109,7 +109,7 @@ class Reader:
         source = planned.source
         if source.cached is not None:
             try:
-                planned.queries = _queries(source, source.cached)
+                planned.queries = self._queries(source, source.cached)
             except InvalidRequestError:
                 _log.info("the cached schema lacks something; asking the source once")
             else:
@@ -118,8 +118,11 @@ class Reader:
         scope = source.naming.scope([selection.table for selection in source.selections], source.connection)
         catalog = session.discover(scope)
         source.remember(catalog)
-        planned.queries = _queries(source, catalog)
+        planned.queries = self._queries(source, catalog)
         return planned.queries
+
+    def _queries(self, source: Source, catalog: Catalog) -> tuple[Query, ...]:
+        return plan(source.name, source.selections, catalog, source.naming, source.connection, self._limits)
 
     def _read(self, planned: _Planned, outlet: DatasourceOutlet) -> DatasourceEntry:
         session = self._session(planned)
@@ -172,10 +175,6 @@ class Reader:
 
     def _threads(self, name: str) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)
-
-
-def _queries(source: Source, catalog: Catalog) -> tuple[Query, ...]:
-    return plan(source.name, source.selections, catalog, source.naming, source.connection)
 
 
 @contextmanager

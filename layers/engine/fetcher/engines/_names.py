@@ -10,9 +10,9 @@ from fetcher.model import Catalog, Connection
 class Schemas:
     """A `Naming`: names meet what was discovered, exactly, so a dot may also be part of a name.
 
-    Only unqualified names need the default schema (R-000-29). A name with a dot is found there as a
-    whole only when another name brought that schema into scope; a table `a.b` of the default schema
-    is otherwise asked for as `public.a.b`.
+    Only unqualified names bring the default schema into scope (R-000-29). A qualified reading comes
+    first (R-000-26), so that a name never changes its meaning with its neighbours; a table whose own
+    name is `a.b` can always be asked for as `public.a.b`.
     """
 
     default: str
@@ -23,8 +23,8 @@ class Schemas:
         return tuple(sorted({schema for name in names for schema in [s for s, _ in _splits(name)] or default}))
 
     def resolve(self, name: str, catalog: Catalog, connection: Connection) -> tuple[str, ...] | None:
-        """Prefer the whole name in the default schema, then the shortest schema that has the rest."""
-        paths = [(self._default(connection), name), *_splits(name)]
+        """Prefer the shortest schema that has the rest, then the whole name in the default schema."""
+        paths = [*_splits(name), (self._default(connection), name)]
         return next((path for path in paths if path in catalog.tables), None)
 
     def _default(self, connection: Connection) -> str:

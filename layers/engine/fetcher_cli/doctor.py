@@ -1,0 +1,190 @@
+"""`fetcher doctor`: looks at everything that a job needs, and says what is missing and what to do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from fetcher import __version__, engines
+from fetcher_cli import console, places
+from fetcher_cli.api import Api, connect
+from fetcher_cli.errors import CliError, FailedError, RefusedError, UnreachableError, UsageError
+from fetcher_cli.options import Api as ApiOption
+from fetcher_cli.options import Iam
+from fetcher_cli.places import Resources
+
+LOCAL_USER = "test"
+"""Key and secret of a local endpoint's root user: known to everybody, and to that endpoint alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `todo` is empty when all is well."""
+
+    name: str
+    seen: str
+    todo: str = ""
+
+
+def doctor(
+    stack: Annotated[
+        str | None, typer.Option("--stack", help="A deployed CloudFormation stack, looked at with your credentials.")
+    ] = None,
+    api: ApiOption = None,
+    iam: Iam = False,
+) -> None:
+    """Check API, tables, queues, bucket and drivers; exit 1 if anything is missing."""
+    checks = list(_all(stack, api, iam=iam))
+    for check in checks:
+        console.out().print(f"{'missing' if check.todo else 'ok':<8} {check.name}: {check.seen}")
+        if check.todo:
+            console.out().print(f"         → {check.todo}")
+    missing = [check.name for check in checks if check.todo]
+    if missing:
+        raise FailedError(f"{len(missing)} of {len(checks)} checks failed: {', '.join(missing)}")
+
+
+def kinds() -> None:
+    """List the kinds of source that this installation can read."""
+    for kind in engines.kinds():
+        console.raw(kind)
+
+
+def drivers() -> Iterator[Check]:
+    """Import every engine with its driver, as a job would."""
+    for kind in engines.kinds():
+        try:
+            engines.engine(kind)
+        except ImportError as error:
+            module = error.name or "its driver"
+            yield Check(
+                f"driver {kind}", f"{module} cannot be imported", 'run `pip install ".[cli]"` in the checkout again'
+            )
+        else:
+            yield Check(f"driver {kind}", "can be imported")
+
+
+def _all(stack: str | None, api: str | None, *, iam: bool) -> Iterator[Check]:
+    yield from drivers()
+    try:
+        resources = _resources(stack)
+        client = connect(api or (resources.api if resources and stack else None), iam=iam)
+    except CliError as error:
+        yield Check("address", str(error), "see README, section “Command line”")
+        return
+    yield from _service(client)
+    if resources is not None:
+        yield from _aws(resources)
+
+
+def _service(client: Api) -> Iterator[Check]:
+    try:
+        version = client.get("/version").json()["version"]
+    except (CliError, ValueError, KeyError) as error:
+        yield Check("API", f"{client.url}: {error}", "is the address right? Start a local stack with `make up`")
+        return
+    differs = "" if version == __version__ else f"; this command line is {__version__}"
+    yield Check("API", f"{client.url} answers, version {version}{differs}")
+    yield _access(client)
+    yield from _behind(client)
+
+
+def _access(client: Api) -> Check:
+    try:
+        client.get("/v1/fetcher?limit=1")
+    except RefusedError as error:
+        return Check("access", str(error).splitlines()[0], "set FETCHER_TOKEN, or pass --iam")
+    except UnreachableError as error:
+        return Check("access", str(error).splitlines()[0], "look into the log of submit")
+    return Check("access", "the caller is let in")
+
+
+def _behind(client: Api) -> Iterator[Check]:
+    """Ask the service what it can reach itself; a 503 brings the same list as a 200."""
+    try:
+        checks = client.ready()
+    except (CliError, ValueError, KeyError) as error:
+        yield Check("readiness", str(error).splitlines()[0], "look into the log of submit")
+        return
+    for name, check in sorted(checks.items()):
+        up = check["status"] == "up"
+        yield Check(
+            f"service → {name}", f"{check['status']} ({check['latencyMs']} ms)", "" if up else _service_todo(name)
+        )
+
+
+def _service_todo(name: str) -> str:
+    return f"submit cannot reach it: does {name} exist, may its role use it, and does its VPC have a way to AWS?"
+
+
+def _resources(stack: str | None) -> Resources | None:
+    if stack is not None:
+        return places.deployed_resources(_outputs(stack))
+    content = places.stack_file()
+    return None if content is None else places.local_resources(content)
+
+
+def _outputs(stack: str) -> dict[str, str]:
+    import boto3  # noqa: PLC0415 - half a second that only this needs
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    try:
+        described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+    except (BotoCoreError, ClientError) as error:
+        raise UsageError(f"the stack {stack} cannot be read: {error}") from error
+    return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+
+
+def _aws(at: Resources) -> Iterator[Check]:
+    """Look at each resource with the caller's own eyes."""
+    for table in at.tables:
+        yield _seen(f"table {table}", partial(_table, _client(at, "dynamodb"), table))
+    for queue in at.queues:
+        yield _seen(f"queue {_last(queue)}", partial(_queue, _client(at, "sqs"), queue, dead=queue in at.dead))
+    yield _seen(f"bucket {at.bucket}", partial(_bucket, _client(at, "s3"), at.bucket))
+    yield _seen(f"bus {at.bus}", partial(_bus, _client(at, "events"), at.bus))
+
+
+def _client(at: Resources, service: str) -> Any:
+    import boto3  # noqa: PLC0415 - half a second that only this needs
+
+    known = boto3.Session()
+    if at.endpoint is not None:
+        known = boto3.Session(LOCAL_USER, LOCAL_USER, region_name=at.region)
+    return known.client(service, endpoint_url=at.endpoint)  # type: ignore[call-overload]
+
+
+def _seen(name: str, look: Callable[[], tuple[str, str]]) -> Check:
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    try:
+        return Check(name, *look())
+    except (BotoCoreError, ClientError) as error:
+        return Check(name, str(error), "deploy the stack again, or ask for the right to read it")
+
+
+def _table(client: Any, name: str) -> tuple[str, str]:
+    status = client.describe_table(TableName=name)["Table"]["TableStatus"]
+    return str(status), "" if status in {"ACTIVE", "UPDATING"} else "wait until it is ACTIVE"
+
+
+def _queue(client: Any, url: str, *, dead: bool) -> tuple[str, str]:
+    wanted = "ApproximateNumberOfMessages"
+    count = int(client.get_queue_attributes(QueueUrl=url, AttributeNames=[wanted])["Attributes"][wanted])
+    return f"{count} messages", "see docs/operations.md, “Dead letters”" if dead and count else ""
+
+
+def _bucket(client: Any, name: str) -> tuple[str, str]:
+    client.head_bucket(Bucket=name)
+    return "exists", ""
+
+
+def _bus(client: Any, name: str) -> tuple[str, str]:
+    client.describe_event_bus(Name=name)
+    return "exists", ""
+
+
+def _last(url: str) -> str:
+    return url.rsplit("/", 1)[-1]

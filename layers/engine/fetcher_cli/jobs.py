@@ -1,0 +1,147 @@
+"""The commands of jobs: submit, status, download."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from fetcher_cli import console, progress
+from fetcher_cli.api import Api, connect, retry_after
+from fetcher_cli.downloads import download_result
+from fetcher_cli.errors import FailedError, UnreachableError, UsageError
+from fetcher_cli.options import Api as ApiOption
+from fetcher_cli.options import Iam, JobId, Json, Key
+from fetcher_cli.places import verify_key
+
+PATH = "/v1/fetcher"
+POLL_SECONDS = 2.0
+TRIES = 5
+"""Polls in a row that may fail before waiting is given up; the job goes on either way."""
+
+ENDED = frozenset({"completed", "failed"})
+
+
+def submit(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="The request as JSON; - reads stdin.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the job to its end; exit 1 if it fails.")] = False,
+    json_: Json = False,
+    api: ApiOption = None,
+    iam: Iam = False,
+) -> None:
+    """Submit a request and print the job's id."""
+    client = connect(api, iam=iam)
+    answer = client.post(PATH, file.read())
+    job_id = str(answer.json()["jobId"])
+    console.err().print("accepted" if answer.status == 202 else "a live job answers for the same request")
+    if not wait:
+        console.raw(answer.body.decode() if json_ else job_id)
+        return
+    text = _waited(client, job_id)
+    console.raw(text if json_ else job_id)
+    _expect_completed(json.loads(text))
+
+
+def status(job_id: JobId, json_: Json = False, api: ApiOption = None, iam: Iam = False) -> None:
+    """Show a job."""
+    answer = _job(connect(api, iam=iam), job_id)
+    console.raw(answer.body.decode() if json_ else "\n".join(summary(answer.json())))
+
+
+def download(
+    job_id: JobId,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check digest, signature and manifest; keep nothing that fails.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the result goes; default ID.json.")] = None,
+    key: Key = None,
+    api: ApiOption = None,
+    iam: Iam = False,
+) -> None:
+    """Download a result, and with --verify its manifest beside it."""
+    secret = verify_key(key) if verify else None
+    client = connect(api, iam=iam)
+    job = _job(client, job_id).json()
+    if job["status"] not in ENDED:
+        raise UsageError(f"The job is {job['status']}: wait for it, for example with `submit --wait`.")
+    _expect_completed(job)
+    target = out or Path(f"{job['id']}.json")
+    for line in download_result(client, job, target, secret):
+        console.out().print(line)
+
+
+def follow(
+    client: Api, job_id: str, show: progress.Show, sleep: Callable[[float], object] = time.sleep
+) -> tuple[Mapping[str, Any], str]:
+    """Poll as often as the API asks for until the job has ended; return it, parsed and as text.
+
+    Polls that fail for a while are repeated; the last failure is raised.
+    """
+    job: Mapping[str, Any] = {}
+    text, tag, failed = "", "", 0
+    while True:
+        try:
+            answer = _job(client, job_id, tag)
+        except UnreachableError as error:
+            failed += 1
+            if failed == TRIES:
+                raise
+            sleep(POLL_SECONDS if error.after is None else error.after)
+            continue
+        failed = 0
+        if answer.status != 304:
+            job, text, tag = answer.json(), answer.body.decode(), answer.headers.get("ETag", "")
+            show(job)
+        if job["status"] in ENDED:
+            return job, text
+        sleep(retry_after(answer.headers, POLL_SECONDS))
+
+
+def summary(job: Mapping[str, Any]) -> list[str]:
+    """Say what matters about a job, a line each."""
+    shown = {
+        "id": job["id"],
+        "status": progress.described(job),
+        "source": job["metadata"]["source"],
+        "created": job["createdAt"],
+        "started": job.get("startedAt"),
+        "completed": job.get("completedAt"),
+        "attempts": job["attempts"],
+        "rows": job.get("rowCount"),
+        "bytes": job.get("sizeBytes"),
+        "sha256": job.get("resultSha256"),
+        "hmac": job.get("resultHmac"),
+        "key version": job.get("keyVersion"),
+        "error": failure(job) if "error" in job else None,
+    }
+    return [f"{name + ':':<13}{value}" for name, value in shown.items() if value is not None]
+
+
+def failure(job: Mapping[str, Any]) -> str:
+    """Say why a job failed, and where in the request."""
+    error = job.get("error") or {}
+    where = "/".join(error[name] for name in ("datasource", "table", "field") if name in error)
+    text = f"{error.get('code', 'FET-2090')} ({error.get('family', 'internal')}): {error.get('message', '')}"
+    return f"{text} at {where}" if where else text
+
+
+def _waited(client: Api, job_id: str) -> str:
+    with progress.shown(console.err()) as show:
+        try:
+            _, text = follow(client, job_id, show)
+        except (KeyboardInterrupt, UnreachableError):
+            console.err().print(f"The job goes on; see `fetcher status {job_id}`.")
+            raise
+    return text
+
+
+def _job(client: Api, job_id: str, tag: str = "") -> Any:
+    return client.get(f"{PATH}/{quote(job_id, safe='')}", {"If-None-Match": tag} if tag else {})
+
+
+def _expect_completed(job: Mapping[str, Any]) -> None:
+    if job["status"] != "completed":
+        raise FailedError(f"The job failed: {failure(job)}")

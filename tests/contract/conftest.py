@@ -1,0 +1,108 @@
+"""One server a kind and run, and the words in which the suite reads from it."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+import pytest
+
+from fetcher.engines import engine, kinds
+from fetcher.model import WILDCARD, Column, Page, Position, Query, TypedCondition
+from fetcher.ports import Session
+from tests.contract.kinds import Source
+
+APPLICATION = "contract"
+
+
+@pytest.fixture(scope="session", params=kinds())
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def sources() -> Iterator[Callable[[str], Source]]:
+    """Serve a kind when it is first asked for, and keep it for the run."""
+    served: dict[str, Source] = {}
+    with ExitStack() as stack:
+
+        def source_of(kind: str) -> Source:
+            if kind not in served:
+                served[kind] = stack.enter_context(import_module(f"tests.contract.kinds.{kind}").serving())
+            return served[kind]
+
+        yield source_of
+
+
+@pytest.fixture(scope="session")
+def source(kind: str, sources: Callable[[str], Source]) -> Source:
+    return sources(kind)
+
+
+@pytest.fixture
+def session(source: Source) -> Iterator[Session]:
+    with engine(source.to.kind).connect(source.to, source.secret, seconds=60, application=APPLICATION) as opened:
+        yield opened
+
+
+@pytest.fixture
+def application() -> str:
+    """A name of its own, for tests that look at the server's side of their session."""
+    return f"contract {next(_numbers)}"
+
+
+_numbers = count(1)
+
+Filter = tuple[str, Any, tuple[Any, ...]]
+
+
+class Reader:
+    """Plans and reads as the core does, from discovered tables."""
+
+    def __init__(self, session: Session, source: Source) -> None:
+        self.session, self.source = session, source
+        self.naming = engine(source.to.kind).NAMING
+
+    def plan(self, name: str, fields: Sequence[str] = WILDCARD, *filters: Filter, page_bytes: int = 2000) -> Query:
+        catalog = self.session.discover(self.naming.scope([name], self.source.to))
+        path = self.naming.resolve(name, catalog, self.source.to)
+        assert path is not None, name
+        table = catalog.tables[path]
+
+        def column(field: str) -> Column:
+            found = table.column(field)
+            assert found is not None, field
+            return found
+
+        return Query(
+            name=name,
+            path=path,
+            columns=table.columns if tuple(fields) == WILDCARD else tuple(map(column, fields)),
+            key=tuple(map(column, table.key)),
+            conditions=tuple(TypedCondition(column(field), verb, values) for field, verb, values in filters),
+            page_bytes=page_bytes,
+        )
+
+    def pages(self, query: Query, after: Position | None = None) -> list[Page]:
+        return list(self.session.read(query, after))
+
+    def rows(self, name: str, fields: Sequence[str] = WILDCARD, *filters: Filter) -> list[dict[str, Any]]:
+        return rows_of(self.pages(self.plan(name, fields, *filters)))
+
+    def ids(self, name: str, *filters: Filter) -> list[int]:
+        return [row["id"] for row in self.rows(name, ["id"], *filters)]
+
+
+@pytest.fixture
+def reader(session: Session, source: Source) -> Reader:
+    return Reader(session, source)
+
+
+def rows_of(pages: Sequence[Page]) -> list[dict[str, Any]]:
+    """Decode pages, checking what every page promises."""
+    decoded = [json.loads(b"[" + page.body + b"]") for page in pages]
+    assert [len(rows) for rows in decoded] == [page.rows for page in pages]
+    assert all(decoded)
+    return [row for rows in decoded for row in rows]

