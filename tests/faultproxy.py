@@ -15,15 +15,17 @@ RESET = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True)
 class FaultProxy:
-    """Forwards to `target`; after `after` bytes from the server, `fault` happens to every connection.
+    """Forwards to `target`. Once `fault` is set, it happens to each connection `after` bytes later.
 
-    `half` closes only the server's direction; `stall` keeps the connection open and silent.
+    Bytes are the server's; `passed` counts them. `half` closes only the
+    server's direction; `stall` keeps the connection open and silent.
     """
 
     target: tuple[str, int]
     fault: Fault = "none"
     after: int = 0
     port: int = 0
+    passed: int = 0
     broken: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
@@ -53,13 +55,13 @@ class FaultProxy:
             target.shutdown(socket.SHUT_WR)
 
     def _copy_until_fault(self, server: socket.socket, client: socket.socket) -> None:
-        left = self.after
         with suppress(OSError):
             while received := server.recv(65536):
-                if self.fault != "none" and len(received) >= left:
-                    client.sendall(received[:left])
-                    return self._break(client, received[left:])
-                left -= len(received)
+                if self.fault != "none" and len(received) >= self.after:
+                    client.sendall(received[: self.after])
+                    return self._break(client, received[self.after :])
+                self.after -= len(received) if self.fault != "none" else 0
+                self.passed += len(received)
                 client.sendall(received)
             client.shutdown(socket.SHUT_WR)
         return None
@@ -69,6 +71,7 @@ class FaultProxy:
         match self.fault:
             case "rst":
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                client.shutdown(socket.SHUT_RD)  # the other direction's thread lets go of it
                 client.close()
             case "fin":
                 client.shutdown(socket.SHUT_RDWR)

@@ -93,7 +93,8 @@ def _ended(services: Services, extraction: Extraction, remaining_seconds: float)
     except (LostClaimError, ClientError, BotoCoreError):
         raise
     except FetcherError as error:
-        logger.warning("the job failed", extra=error.public(), exc_info=error)
+        # Not the traceback: the driver's own text is in it, and may hold a row's value.
+        logger.warning("the job failed", extra={"error": error.public(), "cause": type(error.__cause__).__name__})
         return _failed(services, heart.extraction, error)
     return services.extractions.terminate(heart.extraction, outcome, claimed=True)
 

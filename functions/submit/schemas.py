@@ -56,11 +56,16 @@ _JOB_SCHEMA: dict[str, Any] = {
                 },
                 "filters": {
                     "description": "datasource → table → field → operator → values, joined with AND",
-                    "type": ["object", "null"],
-                    "additionalProperties": {
-                        "type": "object",
-                        "additionalProperties": {"type": "object", "additionalProperties": _Filter},
-                    },
+                    "anyOf": [
+                        {
+                            "type": "object",
+                            "additionalProperties": {
+                                "type": "object",
+                                "additionalProperties": {"type": "object", "additionalProperties": _Filter},
+                            },
+                        },
+                        {"type": "null"},
+                    ],
                 },
             },
         },

@@ -52,13 +52,20 @@ def start(folder: Path, *, seconds: float = 30) -> tuple[Endpoint, Process]:
     # -P: the launcher's folder is no place to import from.
     command = [str(python), "-P", str(LAUNCHER)]
     process = spawn("endpoint", command, env=_environment(folder, port), folder=folder)
+    try:
+        _wait(url, process, folder, seconds)
+    except BaseException:
+        process.stop()
+        raise
+    return Endpoint(url, embedded=True), process
+
+
+def _wait(url: str, process: Process, folder: Path, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not _ready(url):
         if not process.alive() or time.monotonic() > deadline:
-            process.stop()
             raise StackError(f"The AWS endpoint did not start on {url}. Its log ends:\n{tail(folder / 'endpoint.log')}")
         time.sleep(0.05)
-    return Endpoint(url, embedded=True), process
 
 
 def _environment(folder: Path, port: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ministack import app  # type: ignore[import-not-found]
 
-_send = app._send_response
+_send = app._send_response  # noqa: SLF001 - the version is pinned
 
 
 async def _send_response(send: Any, status: int, headers: Any, body: Any, **options: Any) -> None:
@@ -16,5 +16,5 @@ async def _send_response(send: Any, status: int, headers: Any, body: Any, **opti
 if __name__ == "__main__":
     # Nagle's algorithm makes each answer of its Runtime API wait 40 ms for an acknowledgement.
     socketserver.StreamRequestHandler.disable_nagle_algorithm = True
-    app._send_response = _send_response
+    app._send_response = _send_response  # noqa: SLF001 - the version is pinned
     app.main()

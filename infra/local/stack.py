@@ -143,7 +143,11 @@ def _start_postgresql(started: Started) -> postgresql.Server:
     folder = Path(tempfile.mkdtemp(prefix="fetcher-postgresql-"))
     started.databases = str(folder)
     started.save()
-    server = postgresql.start(folder)
+    try:
+        server = postgresql.start(folder)
+    except BaseException:
+        postgresql.stop(folder)
+        raise
     pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
     started.processes.append(Process.of("postgresql", pid))
     started.save()

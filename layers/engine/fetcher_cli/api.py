@@ -36,12 +36,18 @@ class Answer:
 
 
 class Api:
-    """Sends requests as they are: no retry, and no redirect is followed."""
+    """Sends requests as they are: no retry, and no redirect is followed. Leaving it closes its connections."""
 
     def __init__(self, url: str, sign: Sign) -> None:
         self.url = url
         self._sign = sign
         self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(total=SECONDS), retries=False)
+
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.clear()
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """Send a GET."""
@@ -128,7 +134,7 @@ def _signed_by_aws(url: str) -> Sign:
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
 
     session = boto3.Session()
-    credentials, region = session.get_credentials(), _region(url) or session.region_name
+    credentials, region = session.get_credentials(), _region(url) or os.environ.get("AWS_REGION") or session.region_name
     if credentials is None or region is None:
         raise UsageError("--iam needs AWS credentials and a region: configure a profile, or set AWS_REGION.")
 

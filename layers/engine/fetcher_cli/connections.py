@@ -53,7 +53,6 @@ def create(
     """
     if product is None:
         raise UsageError("Whose connection is it? Pass --product NAME or set FETCHER_PRODUCT.")
-    client = connect(api, iam=iam)
     body = {
         "configName": name,
         "type": _api_kind(kind),
@@ -67,14 +66,16 @@ def create(
     }
     given = {member: value for member, value in body.items() if value is not None}
     given["password"] = _password(from_stdin=password_stdin)
-    answer = client.post(PATH, json.dumps(given).encode(), {"X-Product-Name": product})
+    with connect(api, iam=iam) as client:
+        answer = client.post(PATH, json.dumps(given).encode(), {"X-Product-Name": product})
     console.raw(str(answer.json()["id"]))
 
 
 @app.command("list")
 def list_(product: Product = None, json_: Json = False, api: ApiOption = None, iam: Iam = False) -> None:
     """List connections, newest first."""
-    found = list(listed(connect(api, iam=iam), product))
+    with connect(api, iam=iam) as client:
+        found = list(listed(client, product))
     if json_:
         console.raw(json.dumps(found, ensure_ascii=False))
         return
@@ -84,8 +85,8 @@ def list_(product: Product = None, json_: Json = False, api: ApiOption = None, i
 @app.command("test")
 def probe(connection: Chosen, api: ApiOption = None, iam: Iam = False) -> None:
     """Open a real connection from the service; exit 1 if that fails."""
-    client = connect(api, iam=iam)
-    seen = client.post(f"{PATH}/{_identity(client, connection)}/test").json()
+    with connect(api, iam=iam) as client:
+        seen = client.post(f"{PATH}/{_identity(client, connection)}/test").json()
     if seen["status"] != "success":
         raise FailedError(f"{seen['code']} ({seen['reason']}): {seen['message']}")
     console.out().print(f"{seen['message']} ({seen['latencyMs']} ms)")
@@ -99,11 +100,11 @@ def delete(
     iam: Iam = False,
 ) -> None:
     """Delete a connection that no running job uses."""
-    client = connect(api, iam=iam)
-    identity = _identity(client, connection)
-    if not yes:
-        typer.confirm(f"Delete {connection}?", abort=True, err=True)
-    client.send("DELETE", f"{PATH}/{identity}")
+    with connect(api, iam=iam) as client:
+        identity = _identity(client, connection)
+        if not yes:
+            typer.confirm(f"Delete {connection}?", abort=True, err=True)
+        client.send("DELETE", f"{PATH}/{identity}")
     console.out().print(f"deleted {identity}")
 
 

@@ -74,7 +74,8 @@ def _all(stack: str | None, api: str | None, *, iam: bool) -> Iterator[Check]:
     except CliError as error:
         yield Check("address", str(error), "see README, section “Command line”")
         return
-    yield from _service(client)
+    with client:
+        yield from _service(client)
     if resources is not None:
         yield from _aws(resources)
 

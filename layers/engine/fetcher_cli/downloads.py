@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,9 @@ def _fetched(link: str, target: Path) -> tuple[int, str]:
     try:
         with urllib3.PoolManager(retries=False, timeout=60.0) as pool:
             answer = pool.request("GET", link, preload_content=False, redirect=False)
-            if answer.status != 200:
-                raise UnreachableError(f"the store answered {answer.status} to the link; try again for a new one")
-            with target.open("wb") as file:
+            with closing(answer), target.open("wb") as file:
+                if answer.status != 200:
+                    raise UnreachableError(f"the store answered {answer.status} to the link; try again for a new one")
                 for block in answer.stream(BLOCK):
                     file.write(block)
                     digest.update(block)

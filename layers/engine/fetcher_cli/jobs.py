@@ -33,21 +33,20 @@ def submit(
     iam: Iam = False,
 ) -> None:
     """Submit a request and print the job's id."""
-    client = connect(api, iam=iam)
-    answer = client.post(PATH, file.read())
-    job_id = str(answer.json()["jobId"])
-    console.err().print("accepted" if answer.status == 202 else "a live job answers for the same request")
-    if not wait:
-        console.raw(answer.body.decode() if json_ else job_id)
-        return
-    text = _waited(client, job_id)
+    with connect(api, iam=iam) as client:
+        answer = client.post(PATH, file.read())
+        job_id = str(answer.json()["jobId"])
+        console.err().print("accepted" if answer.status == 202 else "a live job answers for the same request")
+        text = _waited(client, job_id) if wait else answer.body.decode()
     console.raw(text if json_ else job_id)
-    _expect_completed(json.loads(text))
+    if wait:
+        _expect_completed(json.loads(text))
 
 
 def status(job_id: JobId, json_: Json = False, api: ApiOption = None, iam: Iam = False) -> None:
     """Show a job."""
-    answer = _job(connect(api, iam=iam), job_id)
+    with connect(api, iam=iam) as client:
+        answer = _job(client, job_id)
     console.raw(answer.body.decode() if json_ else "\n".join(summary(answer.json())))
 
 
@@ -63,14 +62,13 @@ def download(
 ) -> None:
     """Download a result, and with --verify its manifest beside it."""
     secret = verify_key(key) if verify else None
-    client = connect(api, iam=iam)
-    job = _job(client, job_id).json()
-    if job["status"] not in ENDED:
-        raise UsageError(f"The job is {job['status']}: wait for it, for example with `submit --wait`.")
-    _expect_completed(job)
-    target = out or Path(f"{job['id']}.json")
-    for line in download_result(client, job, target, secret):
-        console.out().print(line)
+    with connect(api, iam=iam) as client:
+        job = _job(client, job_id).json()
+        if job["status"] not in ENDED:
+            raise UsageError(f"The job is {job['status']}: wait for it, for example with `submit --wait`.")
+        _expect_completed(job)
+        lines = download_result(client, job, out or Path(f"{job['id']}.json"), secret)
+    console.out().print("\n".join(lines))
 
 
 def follow(

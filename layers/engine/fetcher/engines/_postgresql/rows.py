@@ -53,11 +53,12 @@ class Statement:
 
 
 def _select(query: Query, where: Where) -> str:
-    keys = [DIALECT.name(column.name) for column in query.key]
-    texts = [f"pg_catalog.concat({key})" for key in keys]
+    table = DIALECT.name(*query.path)
+    keys = [f"{table}.{DIALECT.name(column.name)}" for column in query.key]
+    listed = ", ".join([_object(query.columns), *(f"pg_catalog.concat({key})" for key in keys)])
+    # Qualified, the key cannot be taken for a column of the output, which are all named `concat`.
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
-    listed = ", ".join([_object(query.columns), *texts])
-    return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
+    return f"SELECT {listed} FROM {table}{where.sql}{order}"  # noqa: S608 - quoted names only
 
 
 def _object(columns: Sequence[Column]) -> str:

@@ -1,0 +1,183 @@
+"""Size, memory, time and failure, with the real handler inside its limits."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from fetcher.errors import SCHEMA_VALIDATION
+from tests.rig import EXTRACT, Rig, sqs_event
+
+pytestmark = pytest.mark.stack
+
+MIB = 1024 * 1024
+LIMIT = 256 * MIB
+ROWS = 100_000
+
+
+@contextmanager
+def source(service: Rig) -> Iterator[psycopg.Connection]:
+    """A connection to the source, past the engine."""
+    at = service.stack["databases"]["my_postgres"]
+    with psycopg.connect(
+        host=at["host"],
+        port=at["port"],
+        user=at["user"],
+        password=at["password"],
+        dbname=at["database"],
+        autocommit=True,
+    ) as connection:
+        yield connection
+
+
+def view(service: Rig, name: str, sql: str) -> None:
+    """Make a view of rows that cost the source no disk."""
+    with source(service) as connection:
+        connection.execute(f'CREATE OR REPLACE VIEW public."{name}" AS {sql}'.encode())
+
+
+def sized(name: str, total: int, rows: int = ROWS) -> str:
+    """Rows whose result document has exactly `total` bytes."""
+    frame = len(f'{{"my_postgres":{{"{name}":[]}}}}') + rows - 1
+    digits = sum(len(str(n)) for n in range(1, rows + 1))
+    each = len('{"n":,"text":""}')
+    filler, rest = divmod(total - frame - digits - each * rows, rows)
+    text = f"repeat('x', {filler} + CASE WHEN n <= {rest} THEN 1 ELSE 0 END) AS text"
+    return f"SELECT n, {text} FROM generate_series(1, {rows}) n"
+
+
+def posted(service: Rig, tables: Any, name: str, **more: Any) -> str:
+    """Post a job and return its id."""
+    mapped = {"my_postgres": tables, **more}
+    body = {"dataRequest": {"mappedFields": mapped}, "metadata": {"source": "payments", "correlationId": name}}
+    answer = service.post(body)
+    assert answer.status == 202, answer
+    return str(answer.json()["jobId"])
+
+
+def worked(service: Rig, job_id: str, **env: str) -> tuple[Any, int]:
+    """Run the job in a fresh process under the template's memory limit; return it and the peak in bytes."""
+    message = json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0})
+    with service.envelope(EXTRACT, env, memory_mb=512, seconds=300) as envelope:
+        report = envelope.invoke(sqs_event(message))
+    assert report.outcome == "response", report
+    return service.job(job_id), report.peak_bytes
+
+
+@pytest.mark.slow
+def test_a_result_of_the_maximum_size_fits_and_memory_stays_flat(
+    service: Rig, record_property: Callable[[str, object], None]
+) -> None:
+    """R-000-41, R-000-43, R-000-47: exactly 256 MiB completes; ten times the rows adds under 20 MB."""
+    view(service, "tenth", sized("tenth", LIMIT // 10, ROWS // 10))
+    view(service, "at bound", sized("at bound", LIMIT))
+    small, small_peak = worked(service, posted(service, {"tenth": ["*"]}, "tenth"))
+    large, large_peak = worked(service, posted(service, {"at bound": ["*"]}, "at bound"))
+    assert (small["status"], small["sizeBytes"]) == ("completed", LIMIT // 10)
+    assert (large["status"], large["sizeBytes"], large["rowCount"]) == ("completed", LIMIT, ROWS)
+    record_property("peak", f"{small_peak / 1e6:.0f} MB for 25.6 MiB, {large_peak / 1e6:.0f} MB for 256 MiB")
+    assert large_peak < 160_000_000
+    assert large_peak - small_peak < 20_000_000
+    service.http("DELETE", f"/v1/fetcher/{large['id']}/result")
+
+
+def test_one_byte_over_the_bound_fails_and_leaves_nothing(service: Rig) -> None:
+    """R-000-41, R-000-42, R-000-46: no object, no part and no path."""
+    bound = 20 * MIB
+    view(service, "over", sized("over", bound + 1, 10_000))
+    view(service, "just", sized("just", bound, 10_000))
+    over, _ = worked(service, posted(service, {"over": ["*"]}, "over"), ENGINE_MAX_RESULT_BYTES=str(bound))
+    just, _ = worked(service, posted(service, {"just": ["*"]}, "just"), ENGINE_MAX_RESULT_BYTES=str(bound))
+    assert (over["status"], over["error"]["family"], over["error"]["code"]) == ("failed", "limit", "FET-2040")
+    assert (just["status"], just["sizeBytes"]) == ("completed", bound)
+    assert "resultPath" not in over
+    assert not [key for key in service.objects() + service.uploads() if over["id"] in key]
+
+
+@pytest.mark.slow
+def test_rows_of_a_mebibyte_stay_within_memory(service: Rig, record_property: Callable[[str, object], None]) -> None:
+    """Issue: under 180 MB with rows of 1 MiB, since pages are bounded by bytes."""
+    view(service, "wide rows", f"SELECT n, repeat('x', {MIB}) AS text FROM generate_series(1, 100) n")
+    job, peak = worked(service, posted(service, {"wide rows": ["*"]}, "wide rows"))
+    record_property("peak", f"{peak / 1e6:.0f} MB with rows of 1 MiB")
+    assert job["status"] == "completed"
+    assert peak < 180_000_000
+
+
+def test_several_datasources_are_read_side_by_side_into_one_result(service: Rig) -> None:
+    """R-000-3, R-000-23, R-000-39: in sorted order, whatever finishes first."""
+    names = [f"pg_{number}" for number in range(6)]
+    for name in names:
+        assert service.register(name).status == 201
+    mapped = {name: {"public.accounts": ["id"]} for name in names}
+    job, _ = worked(service, posted(service, {"accounting.invoices": ["id"]}, "many", **mapped))
+    result = json.loads(service.result(job))
+    assert list(result) == sorted(["my_postgres", *names])
+    assert all(len(result[name]["public.accounts"]) == 5000 for name in names)
+    assert len(result["my_postgres"]["accounting.invoices"]) == 20_000
+
+
+def test_an_empty_table_is_an_empty_list(service: Rig) -> None:
+    """Design §5; B-46."""
+    view(service, "empty", "SELECT 1 AS n WHERE false")
+    job, _ = worked(service, posted(service, {"empty": ["*"]}, "empty"))
+    assert service.result(job) == b'{"my_postgres":{"empty":[]}}'
+
+
+@pytest.mark.parametrize(
+    ("tables", "where"),
+    [
+        ({"no_such_table": ["*"]}, {"table": "no_such_table"}),
+        ({"public.accounts": ["id", "nope"]}, {"table": "public.accounts", "field": "nope"}),
+    ],
+)
+def test_a_bad_selection_fails_the_job_with_the_safe_text(service: Rig, tables: Any, where: Any) -> None:
+    """R-000-20, R-000-70: the text is exact, the details name what the caller wrote."""
+    job, _ = worked(service, posted(service, tables, f"bad {where}"))
+    assert job["status"] == "failed"
+    assert job["error"] == {
+        "code": "FET-2010",
+        "family": "invalid",
+        "message": SCHEMA_VALIDATION,
+        "datasource": "my_postgres",
+        **where,
+    }
+
+
+def test_one_failing_datasource_stops_the_others(service: Rig) -> None:
+    """R-000-70: running reads are cancelled at the source, and no partial result exists."""
+    assert service.register("bad_one").status in {201, 409}
+    view(service, "endless", "SELECT n, repeat('x', 1000) AS text FROM generate_series(1, 100000000) n")
+    view(service, "broken", "SELECT 1 / (n - 5) AS n FROM generate_series(1, 10) n")
+    job_id = posted(service, {"endless": ["*"]}, "fail fast", bad_one={"broken": ["*"]})
+    job, _ = worked(service, job_id)
+    assert (job["status"], job["error"]["datasource"], job["error"]["table"]) == ("failed", "bad_one", "broken")
+    assert active_queries(service, job_id) == 0
+    assert not [key for key in service.objects() + service.uploads() if job_id in key]
+
+
+def test_the_clock_ends_a_job_at_the_source_too(service: Rig) -> None:
+    """R-000-40: failed with a timeout, nothing stored, nothing running two seconds later."""
+    view(service, "slow", "SELECT n, pg_sleep(0.2)::text AS s FROM generate_series(1, 1000) n")
+    job_id = posted(service, {"slow": ["*"]}, "slow")
+    job, _ = worked(service, job_id, FETCHER_EXTRACTION_SECONDS="3")
+    assert (job["status"], job["error"]["family"]) == ("failed", "timeout")
+    assert active_queries(service, job_id) == 0
+    assert not [key for key in service.objects() + service.uploads() if job_id in key]
+
+
+def active_queries(service: Rig, job_id: str) -> int:
+    """Sessions of a job that still compute, given two seconds to stop."""
+    sql = b"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND application_name = %s"
+    until = time.monotonic() + 2
+    with source(service) as connection:
+        while True:
+            row = connection.execute(sql, [f"fetcher-{job_id}"]).fetchone()
+            assert row is not None
+            if row[0] == 0 or time.monotonic() > until:
+                return int(row[0])
+            time.sleep(0.1)
