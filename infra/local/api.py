@@ -26,7 +26,7 @@ class Api:
 
     def __init__(self, url: str, *, seconds: float = 30) -> None:
         self._url = url
-        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(total=seconds), retries=False)
+        self._pool = urllib3.PoolManager(maxsize=50, timeout=urllib3.Timeout(total=seconds), retries=False)
 
     def get(self, path: str, **headers: str) -> Answer:
         """GET a path such as `/v1/fetcher`; `if_none_match=…` becomes `If-None-Match`."""

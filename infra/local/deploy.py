@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,10 @@ PARAMETERS = {"Stage": "local", "Authorizer": "none"}
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployed stack: the template's outputs, where its API answers, and a queue that hears every event."""
+    """A deployed stack: where its API answers, and the outputs of the expanded template."""
 
-    name: str
-    outputs: Mapping[str, str]
     api_url: str
-    events_queue_url: str
+    outputs: Mapping[str, str]
 
 
 def deploy(endpoint: Endpoint, name: str, parameters: Mapping[str, str]) -> Deployment:
@@ -43,26 +42,32 @@ def deploy(endpoint: Endpoint, name: str, parameters: Mapping[str, str]) -> Depl
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
     api = cloudformation.describe_stack_resource(StackName=name, LogicalResourceId="Api")
     api_id = api["StackResourceDetail"]["PhysicalResourceId"]
-    return Deployment(
-        name,
-        outputs,
-        # The host name in the output is AWS's own; the endpoint answers under this path instead.
-        f"{endpoint.url}/_aws/execute-api/{api_id}/$default",
-        _hear_every_event(endpoint, session, name, outputs["BusName"]),
-    )
+    # The host name in the outputs is AWS's own; an endpoint answers under this path instead.
+    return Deployment(f"{endpoint.url}/_aws/execute-api/{api_id}/$default", outputs)
 
 
 def remove(endpoint: Endpoint, name: str) -> None:
-    """Delete a stack from an endpoint that goes on without us."""
-    client = endpoint.session().client("cloudformation", endpoint_url=endpoint.url)
-    client.delete_stack(StackName=name)
-    client.get_waiter("stack_delete_complete").wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    """Delete a stack from an endpoint that goes on without us; what the template retains stays."""
+    session = endpoint.session()
+    cloudformation = session.client("cloudformation", endpoint_url=endpoint.url)
+    cloudformation.delete_stack(StackName=name)
+    waiter = cloudformation.get_waiter("stack_delete_complete")
+    waiter.wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    s3 = session.client("s3", endpoint_url=endpoint.url)
+    with suppress(s3.exceptions.NoSuchBucket):
+        for stored in s3.list_objects_v2(Bucket=_artifacts(name)).get("Contents", []):
+            s3.delete_object(Bucket=_artifacts(name), Key=stored["Key"])
+        s3.delete_bucket(Bucket=_artifacts(name))
+
+
+def _artifacts(name: str) -> str:
+    return f"{name}-artifacts"
 
 
 def _upload(endpoint: Endpoint, session: boto3.Session, name: str, parameters: Mapping[str, str]) -> str:
     """Store code and template in a bucket of this stack's own; return the template's address."""
     s3 = session.client("s3", endpoint_url=endpoint.url)
-    bucket = f"{name}-artifacts"
+    bucket = _artifacts(name)
     s3.create_bucket(Bucket=bucket)
 
     def stored(key: str, body: bytes) -> str:
@@ -106,28 +111,3 @@ def _wait(cloudformation: "CloudFormationClient", name: str) -> None:
             if "FAILED" in event.get("ResourceStatus", "")
         ]
         raise StackError("\n".join([f"The stack {name} could not be created:", *reasons])) from error
-
-
-def _hear_every_event(endpoint: Endpoint, session: boto3.Session, name: str, bus: str) -> str:
-    """Send every event of the bus to a queue, and return its address."""
-    sqs = session.client("sqs", endpoint_url=endpoint.url)
-    events = session.client("events", endpoint_url=endpoint.url)
-    url = sqs.create_queue(QueueName=f"{name}-events")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    rule = f"{name}-events"
-    pattern = json.dumps({"source": [{"prefix": ""}]})
-    rule_arn = events.put_rule(Name=rule, EventBusName=bus, EventPattern=pattern)["RuleArn"]
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": _may_send(arn, rule_arn)})
-    events.put_targets(Rule=rule, EventBusName=bus, Targets=[{"Id": "events", "Arn": arn}])
-    return url
-
-
-def _may_send(queue: str, rule: str) -> str:
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Service": "events.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": queue,
-        "Condition": {"ArnEquals": {"aws:SourceArn": rule}},
-    }
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

@@ -14,17 +14,49 @@ Template = dict[str, Any]
 
 PROVIDED = "provided.al2023"
 
+EVERY_EVENT: Template = {
+    "EveryEventQueue": {"Type": "AWS::SQS::Queue"},
+    "EveryEventRule": {
+        "Type": "AWS::Events::Rule",
+        "Properties": {
+            "EventBusName": {"Ref": "Bus"},
+            "EventPattern": {"source": [{"prefix": ""}]},
+            "Targets": [{"Id": "queue", "Arn": {"Fn::GetAtt": ["EveryEventQueue", "Arn"]}}],
+        },
+    },
+    "EveryEventQueuePolicy": {
+        "Type": "AWS::SQS::QueuePolicy",
+        "Properties": {
+            "Queues": [{"Ref": "EveryEventQueue"}],
+            "PolicyDocument": {
+                "Version": "2012-10-17",
+                "Statement": {
+                    "Effect": "Allow",
+                    "Principal": {"Service": "events.amazonaws.com"},
+                    "Action": "sqs:SendMessage",
+                    "Resource": {"Fn::GetAtt": ["EveryEventQueue", "Arn"]},
+                    "Condition": {"ArnEquals": {"aws:SourceArn": {"Fn::GetAtt": ["EveryEventRule", "Arn"]}}},
+                },
+            },
+        },
+    },
+}
+"""A queue behind a catch-all rule, so that whoever drives the stack can see what it publishes."""
+
 
 def expand(template: Path, parameters: Mapping[str, str], *, code: str, layer: str | None, region: str) -> Template:
     """Translate as AWS would, with the functions' code at `code` and the layer's at `layer` (`s3://…`).
 
-    Without a layer, functions run on a `provided` runtime whose bootstrap is part of their code.
+    Without a layer, functions run on a `provided` runtime whose bootstrap is part of their code. The one
+    addition is a queue that hears every event.
     """
     source = yaml_parse(template.read_text())
     _locate(source, code=code, layer=layer or code)
     translated = _translate(source, parameters, region)
     if layer is None:
         _bring_own_runtime(translated["Resources"])
+    translated["Resources"].update(EVERY_EVENT)
+    translated["Outputs"]["EveryEventQueueUrl"] = {"Value": {"Ref": "EveryEventQueue"}}
     return translated
 
 

@@ -117,7 +117,7 @@ def describe(endpoint: Endpoint, deployment: Deployment, databases: Mapping[str,
         "bucket": outputs["BucketName"],
         "tables": {"main": outputs["MainTableName"], "connections": outputs["ConnectionsTableName"]},
         "bus": outputs["BusName"],
-        "eventsQueueUrl": deployment.events_queue_url,
+        "eventsQueueUrl": outputs["EveryEventQueueUrl"],
         "queues": {
             "work": outputs["WorkQueueUrl"],
             "workDead": outputs["WorkDeadQueueUrl"],
