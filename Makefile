@@ -31,7 +31,7 @@ down: $(DEV) ## End exactly what `make up` started
 	@$(LOCAL) down $(ARGS)
 
 test: venvs ## Run every test
-	.venv/bin/pytest -n auto --dist loadfile $(ARGS)
+	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(DEV) $(SAM) ## Format, lint, types, imports, template
 	.venv/bin/ruff format --check .

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 ROWS = {"twelve": 800_000, "narrow": 5_000_000, "wide": 200_000}
 
 EVERYDAY = """
- i::bigint AS id, (i::bigint * 7919 % 100000)::int AS n, ((i::bigint * 31 % 1000000)::numeric / 100)::numeric(12,2) AS amount,
+ i::bigint AS id, (i::bigint * 7919 % 100000)::int AS n,
+ ((i::bigint * 31 % 1000000)::numeric / 100)::numeric(12,2) AS amount,
  CASE WHEN i % 5 = 0 THEN 'Müller "quoted" ' || i ELSE 'customer number ' || i END AS name,
  md5(i::text) || ' some text' AS note, md5(i::text)::uuid AS u,
  timestamptz '2020-01-01' + i * interval '7.123456 s' AS moment, date '2020-01-01' + (i % 2000)::int AS day,

@@ -1,38 +1,27 @@
-"""One attempt at an extraction: claim, read, seal, finish (`design.md` §6, steps h to m)."""
+"""One attempt at an extraction: claim, work, then finish, fail, hand over or release (`design.md` §6, h to m)."""
 
-import tempfile
 from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
-from extract.reading import sources_of, stored_request
+from extract.reading import opened, stored_request
 from extract.services import Services
-from fetcher import __version__
+from extract.storing import Storing
 from fetcher.aws import queues, results
+from fetcher.aws.dynamo import Refused
 from fetcher.aws.records import Completed, Failed
-from fetcher.aws.results import Upload
 from fetcher.aws.sweeping import stalled_error
-from fetcher.aws.telemetry import count_ended, logger
-from fetcher.core.clock import rfc3339
-from fetcher.core.document import Meter, ResultWriter
+from fetcher.aws.telemetry import count, count_ended, logger
 from fetcher.core.extraction import Extraction, Message
 from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import STALLED_LIMIT
-from fetcher.core.manifest import DatasourceEntry, Manifest, ResultEntry, render
-from fetcher.core.plan import digest
 from fetcher.core.progress import Progress
 from fetcher.core.retry import attempts
 from fetcher.core.run import Reader
-from fetcher.core.seal import Signer
-from fetcher.core.stop import Stop
+from fetcher.core.stop import Paused, Stop
 from fetcher.errors import CanceledError, FetcherError, LostClaimError
-
-MARGIN_SECONDS = 60.0
-"""Lambda's last minute is kept for sealing and finishing."""
 
 
 def attempt(services: Services, message: Message, remaining_seconds: float) -> None:
@@ -47,16 +36,17 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         return
     reach(Point.CLAIMED)
     try:
-        ended = _ended(services, extraction, remaining_seconds)
+        ended = _worked(services, extraction, remaining_seconds)
     except LostClaimError:
         logger.warning("the claim was lost; another worker goes on")
         return
     except Exception:
         services.extractions.release(extraction)
         raise
-    reach(Point.FINISHED)
-    count_ended(ended)
-    announce(services, ended)
+    if ended is not None:
+        reach(Point.FINISHED)
+        count_ended(ended)
+        announce(services, ended)
 
 
 def announce(services: Services, ended: Extraction) -> None:
@@ -74,11 +64,11 @@ def clean(services: Services, extraction: Extraction) -> None:
         results.discard(services.s3, services.settings.bucket, extraction)
 
 
-def _ended(services: Services, extraction: Extraction, remaining_seconds: float) -> Extraction:
-    """Bring a claimed extraction to its end and return it as it ended."""
+def _worked(services: Services, extraction: Extraction, remaining_seconds: float) -> Extraction | None:
+    """Bring a claimed extraction to its end and return it so; None when the next attempt goes on."""
     settings = services.settings
     left = settings.limits.seconds - extraction.spent_ms / 1000
-    stop = Stop(min(left, max(0.0, remaining_seconds - MARGIN_SECONDS)))
+    stop = Stop(left, remaining_seconds - settings.margin_seconds)
     heart = Heart(
         services.extractions,
         extraction,
@@ -90,19 +80,46 @@ def _ended(services: Services, extraction: Extraction, remaining_seconds: float)
         with heart:
             _check(extraction)
             outcome = _Work(services, heart, stop).done()
+    except Paused:
+        return _handed_over(services, heart.extraction)
     except (LostClaimError, ClientError, BotoCoreError):
         raise
     except FetcherError as error:
-        # Not the traceback: the driver's own text is in it, and may hold a row's value.
-        logger.warning("the job failed", extra={"error": error.public(), "cause": type(error.__cause__).__name__})
         return _failed(services, heart.extraction, error)
-    return services.extractions.terminate(heart.extraction, outcome, claimed=True)
+    return _finished(services, heart.extraction, outcome)
+
+
+def _finished(services: Services, extraction: Extraction, outcome: Completed) -> Extraction:
+    """Finish; a cancel that came first makes it a failure, whose object must go."""
+    ended = services.extractions.terminate(extraction, outcome, claimed=True)
+    if ended.result is None:
+        clean(services, ended)
+    return ended
 
 
 def _failed(services: Services, extraction: Extraction, error: FetcherError) -> Extraction:
+    # Not the traceback: the driver's own text is in it, and may hold a row's value.
+    logger.warning("the job failed", extra={"error": error.public(), "cause": type(error.__cause__).__name__})
     ended = services.extractions.terminate(extraction, Failed(error), claimed=True)
     clean(services, ended)
     return ended
+
+
+def _handed_over(services: Services, extraction: Extraction) -> Extraction | None:
+    """Free the claim and send the next attempt's message; an accepted cancel ends the job instead."""
+    try:
+        following = services.extractions.hand_over(extraction)
+    except Refused as refused:
+        if (refused.item or {}).get("claimToken") != extraction.claim:
+            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+        return _failed(services, extraction, CanceledError("the job was canceled"))
+    reach(Point.HANDED_OVER)
+    logger.info("handed over to the next attempt", extra={"generation": following.generation})
+    try:
+        queues.send(services.sqs, services.settings.work_queue, following.message)
+    except (ClientError, BotoCoreError):
+        logger.exception("the next attempt waits for the sweeper")
+    return None
 
 
 def _check(extraction: Extraction) -> None:
@@ -114,7 +131,7 @@ def _check(extraction: Extraction) -> None:
 
 
 class _Work:
-    """The reading and storing of one attempt, up to the moment before finish."""
+    """The tries of one attempt: as long as a source is only unavailable, go on from the checkpoint."""
 
     def __init__(self, services: Services, heart: Heart, stop: Stop) -> None:
         self._services = services
@@ -123,11 +140,12 @@ class _Work:
         self._retries = 0
 
     def done(self) -> Completed:
-        """Read, store and seal; begin again from the start while a source is only unavailable."""
+        """Read, store and seal. Raises the last error of the source, or why everything should stop."""
         return attempts(self._once, sleep=self._pause)
 
     def _pause(self, seconds: float) -> None:
         logger.info("a source is not available; trying again", extra={"seconds": round(seconds, 2)})
+        count("Retries")
         self._retries += 1
         self._stop.recover(seconds)
 
@@ -136,86 +154,7 @@ class _Work:
         request = stored_request(services, extraction)
         progress = Progress(sum(map(len, request.datasources.values())))
         self._heart.show(progress.shown)
-        sources = sources_of(services, extraction, request)
-        with Reader(sources, services.settings.limits, self._stop, progress) as reader:
-            plan_digest = digest(reader.plan())
-            upload = self._begin_upload(extraction)
-            try:
-                return self._stored(reader, upload, plan_digest)
-            except BaseException:
-                upload.abandon()
-                raise
-
-    def _begin_upload(self, extraction: Extraction) -> Upload:
-        """Open an upload under a token of its own, and drop what an earlier attempt left."""
-        clean(self._services, extraction)
-        token = uuid4().hex
-        key = results.result_key(extraction.tenant, extraction.id, token)
-        checkpoint = {"uploadToken": token, "key": key}
-        self._heart.begin_again(checkpoint)
-        return Upload(
-            self._services.s3,
-            self._services.settings.bucket,
-            key,
-            started=lambda upload_id: self._heart.checkpoint({**checkpoint, "uploadId": upload_id}),
-            stored=lambda _: reach(Point.PART_STORED),
-        )
-
-    def _stored(self, reader: Reader, upload: Upload, plan_digest: str) -> Completed:
-        signer = Signer(self._services.keys.ring(), self._heart.extraction.tenant)
-        seal, meter = signer.seal(), Meter(self._services.settings.limits.result_bytes)
-        writer = ResultWriter(upload, seal, meter)
-        datasources = reader.read(writer, meter, Path(tempfile.gettempdir()))
-        writer.end()
-        upload.close()
-        self._stop.check()
-        self._heart.seal({"parts": [asdict(part) for part in upload.parts], "size": meter.size, "sha256": seal.sha256})
-        reach(Point.SEALED)
-        upload.complete()
-        reach(Point.STORED)
-        entry = ResultEntry(upload.key, meter.size, seal.sha256, seal.hmac, signer.version, tuple(writer.chunks))
-        return self._described(entry, datasources, plan_digest, signer)
-
-    def _described(
-        self, entry: ResultEntry, datasources: tuple[DatasourceEntry, ...], plan_digest: str, signer: Signer
-    ) -> Completed:
-        """Store the manifest and name everything that finish will publish."""
-        self._stop.check()
-        services, extraction = self._services, self._heart.extraction
-        manifest = self._manifest(extraction, entry, datasources, plan_digest)
-        token = (extraction.checkpoint or {})["uploadToken"]
-        where = results.manifest_key(extraction.tenant, extraction.id, token, extraction.attempts)
-        results.put_manifest(services.s3, services.settings.bucket, where, render(manifest, signer.key))
-        reach(Point.MANIFEST_STORED)
-        return Completed(
-            {
-                "bucket": services.settings.bucket,
-                "path": entry.path,
-                "manifestPath": where,
-                "format": "json",
-                "sizeBytes": entry.size,
-                "rowCount": manifest.rows,
-                "sha256": entry.sha256,
-                "hmac": entry.hmac,
-                "keyVersion": entry.key_version,
-            }
-        )
-
-    def _manifest(
-        self, extraction: Extraction, entry: ResultEntry, datasources: tuple[DatasourceEntry, ...], plan_digest: str
-    ) -> Manifest:
-        now = rfc3339(self._services.clock())
-        return Manifest(
-            extraction_id=extraction.id,
-            tenant=extraction.tenant,
-            request_hash=extraction.request_hash,
-            plan_digest=plan_digest,
-            datasources=datasources,
-            result=entry,
-            created_at=extraction.created_at,
-            started_at=extraction.started_at or now,
-            completed_at=now,
-            attempts=extraction.attempts,
-            engine_version=__version__,
-            retries=self._retries,
-        )
+        found = opened(services, extraction, request)
+        with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
+            plan = reader.plan()
+            return Storing(services, self._heart, self._stop, found, self._retries).stored(reader, plan)

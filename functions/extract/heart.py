@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws.extractions import Extractions
 from fetcher.aws.telemetry import logger
+from fetcher.core.checkpoint import Checkpoint
 from fetcher.core.extraction import Extraction
 from fetcher.core.stop import Stop
 from fetcher.errors import CanceledError, LostClaimError
@@ -69,15 +70,17 @@ class Heart:
         """Take the progress from here from now on."""
         self._shown = progress
 
-    def checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Save a checkpoint now. Raises `LostClaimError`."""
-        self._write(
-            lambda: self._extractions.beat(self._extraction, self._shown(), self._spent_ms(), checkpoint=checkpoint)
-        )
+        self._write(lambda: self._extractions.beat(self._extraction, self._shown(), self._spent_ms(), checkpoint))
 
-    def begin_again(self, checkpoint: Mapping[str, Any]) -> None:
+    def begin(self, checkpoint: Checkpoint) -> None:
         """Note a new upload in place of an earlier one. Raises `LostClaimError`."""
-        self._write(lambda: self._extractions.begin_again(self._extraction, checkpoint))
+        self._write(lambda: self._extractions.begin(self._extraction, checkpoint))
+
+    def go_on(self) -> None:
+        """Take a block of part numbers of the checkpoint's upload. Raises `LostClaimError`."""
+        self._write(lambda: self._extractions.go_on(self._extraction))
 
     def seal(self, sealed: Mapping[str, Any]) -> None:
         """Fix what may become the object. Raises `LostClaimError`."""
@@ -90,8 +93,7 @@ class Heart:
         with self._lock:
             at = self._monotonic()
             self._extraction = write()
-            if self._extraction.lease_until is not None:
-                self._renewed = at
+            self._renewed = at
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._every):
@@ -105,5 +107,6 @@ class Heart:
                 if self._monotonic() - self._renewed > self._lease * (1 - 1 / MARGIN):
                     self._stop.set(LostClaimError("the lease could not be renewed in time"))
                     return
+            self._stop.look()
             if self._extraction.cancel_requested_at is not None:
                 self._stop.set(CanceledError("the job was canceled"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,17 +27,33 @@ def stored_request(services: Services, extraction: Extraction) -> Request:
     return parse(body, services.settings.limits)
 
 
-def sources_of(services: Services, extraction: Extraction, request: Request) -> list[Source]:
-    """Resolve every datasource in order. Raises `InvalidRequestError` for one that went or changed hands."""
-    return [_source(services, extraction, name, selections) for name, selections in sorted(request.datasources.items())]
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The sources of a request, in order, and the version of each connection they were made from."""
+
+    sources: tuple[Source, ...]
+    versions: Mapping[str, int]
 
 
-def _source(services: Services, extraction: Extraction, name: str, selections: tuple[Selection, ...]) -> Source:
+def opened(services: Services, extraction: Extraction, request: Request) -> Opened:
+    """Find every datasource again. Raises `InvalidRequestError` for one that went or changed hands."""
+    found = {name: _stored(services, extraction, name) for name in sorted(request.datasources)}
+    sources = (_source(services, extraction, name, at, request.datasources[name]) for name, at in found.items())
+    return Opened(tuple(sources), {at.id: at.version for at in found.values()})
+
+
+def _stored(services: Services, extraction: Extraction, name: str) -> Stored:
     stored = services.connections.get(extraction.tenant, extraction.connections[name])
     if stored is None or stored.product != extraction.source:
         raise InvalidRequestError(
             "the connection is gone or belongs to another product now", code="FET-2010", where=Where(name)
         )
+    return stored
+
+
+def _source(
+    services: Services, extraction: Extraction, name: str, stored: Stored, selections: tuple[Selection, ...]
+) -> Source:
     naming = engines.engine(stored.connection.kind).NAMING
     scope = naming.scope([selection.table for selection in selections], stored.connection)
     return Source(

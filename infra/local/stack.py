@@ -65,9 +65,9 @@ def up(place: Place, parameters: Mapping[str, str] | None = None) -> Description
     place.folder.mkdir(parents=True)
     started = Started(place)
     try:
-        database = _start_postgresql(started)
         endpoint = _find_endpoint(started)
         deployment = deploy(endpoint, started.deployment or "fetcher", parameters or {})
+        database = _start_postgresql(started)
         description = describe(endpoint, deployment, {"my_postgres": _address(database)})
         write(place.file, description)
     except BaseException:
@@ -138,6 +138,19 @@ def write(file: Path, content: Mapping[str, Any]) -> None:
     fresh.replace(file)
 
 
+def _find_endpoint(started: Started) -> Endpoint:
+    """Use the endpoint that `AWS_ENDPOINT_URL` names, else start our own."""
+    if given := os.environ.get("AWS_ENDPOINT_URL"):
+        started.url = given.rstrip("/")
+        started.deployment = f"fetcher-{secrets.token_hex(3)}"
+    else:
+        endpoint, process = embedded.start(started.place.folder)
+        started.url = endpoint.url
+        started.processes.append(process)
+    started.save()
+    return started.endpoint
+
+
 def _start_postgresql(started: Started) -> postgresql.Server:
     # Not in the stack's folder: as root the server runs as `nobody`, who may not enter every checkout.
     folder = Path(tempfile.mkdtemp(prefix="fetcher-postgresql-"))
@@ -153,19 +166,6 @@ def _start_postgresql(started: Started) -> postgresql.Server:
     started.save()
     sample.fill(server)
     return server
-
-
-def _find_endpoint(started: Started) -> Endpoint:
-    """Use the endpoint that `AWS_ENDPOINT_URL` names, else start our own."""
-    if given := os.environ.get("AWS_ENDPOINT_URL"):
-        started.url = given.rstrip("/")
-        started.deployment = f"fetcher-{secrets.token_hex(3)}"
-    else:
-        endpoint, process = embedded.start(started.place.folder)
-        started.url = endpoint.url
-        started.processes.append(process)
-    started.save()
-    return started.endpoint
 
 
 def _address(server: postgresql.Server) -> dict[str, str | int]:

@@ -76,13 +76,14 @@ def finished(service: Rig, job_id: str) -> bytes:
     return service.result(until(completed, f"the end of {job_id}", 40))
 
 
-def event_ids(service: Rig, job_id: str, seconds: float = 10) -> list[str]:
+def event_ids(service: Rig, job_id: str, seconds: float = 60) -> list[str]:
     """Drive notify and the sweeper until an event of the job was published; return all its ids."""
     found: list[str] = []
 
     def published() -> bool:
         service.sweep()
-        service.notify()
+        while service.notify() is not None:
+            continue
         events = service.published(0.3)
         found.extend(event["detail"]["id"] for event in events if event["detail"]["jobId"] == job_id)
         return bool(found)
@@ -104,7 +105,8 @@ def active_markers(service: Rig) -> list[str]:
 
 @pytest.mark.parametrize(
     ("size", "point"),
-    [("small", point) for point in WORKER_POINTS] + [("large", Point.PART_STORED), ("large", Point.SEALED)],
+    [("small", point) for point in WORKER_POINTS]
+    + [("large", point) for point in (Point.PART_STORED, Point.SEALED, Point.STORED, Point.MANIFEST_STORED)],
 )
 def test_a_worker_that_is_killed_is_taken_over_and_the_job_completes_once(
     service: Rig, undisturbed: dict[str, bytes], size: str, point: Point
@@ -120,6 +122,56 @@ def test_a_worker_that_is_killed_is_taken_over_and_the_job_completes_once(
     assert event_ids(service, job_id) == [f"fetcher.job.completed.{job_id}"]
     assert f"ACTIVE#{job_id}" not in active_markers(service)
     assert not [key for key in service.uploads() if job_id in key]
+
+
+def manifest(service: Rig, job_id: str) -> Any:
+    """The manifest of a finished job."""
+    return service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()
+
+
+def test_a_take_over_goes_on_from_the_checkpoint(service: Rig, undisturbed: dict[str, bytes]) -> None:
+    """R-002-3: behind the last stored part, in a block of part numbers of its own, to the same bytes."""
+    job_id = posted(service, LARGE, "resume")
+    killed(service, job_id, Point.PART_STORED)
+    item = next(item for item in service.items() if item.get("extractionId") == {"S": job_id} and "checkpoint" in item)
+    done = sum(int(rows["N"]) for rows in item["checkpoint"]["M"]["mark"]["M"]["rows"]["L"])
+    assert 0 < done < 200_000
+    assert finished(service, job_id) == undisturbed["large"]
+    table = manifest(service, job_id)["datasources"][0]
+    assert (table["snapshots"], table["tables"][0]["rows"]) == (2, 200_000)
+    assert "one_snapshot" in [claim["code"] for claim in manifest(service, job_id)["notProven"]]
+
+
+def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig, undisturbed: dict[str, bytes]) -> None:
+    """R-004-69, R-AWS-5: a budget of a second an attempt, many attempts, the same bytes as in one."""
+    job_id = posted(service, LARGE, "hand over")
+    generations = 0
+    with service.envelope(EXTRACT, {"FETCHER_MARGIN_SECONDS": "119"}, seconds=120) as envelope:
+        while service.job(job_id)["status"] not in {"completed", "failed"} and generations < 100:
+            report = envelope.invoke(sqs_event(message_of(job_id, generations)))
+            assert report.payload == {"batchItemFailures": []}, report
+            generations += 1
+    job = service.job(job_id)
+    assert (job["status"], job["attempts"]) == ("completed", generations)
+    assert generations >= 3
+    assert service.result(job) == undisturbed["large"]
+
+
+def test_a_changed_connection_is_read_from_the_beginning(service: Rig, undisturbed: dict[str, bytes]) -> None:
+    """R-002-13: a checkpoint of another plan or connection version is not used."""
+    job_id = posted(service, LARGE, "changed")
+    killed(service, job_id, Point.PART_STORED)
+    listed = service.http("GET", "/v1/management/connections").json()["items"]
+    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
+    service.dynamodb.update_item(
+        TableName=service.env["FETCHER_CONNECTIONS_TABLE"],
+        Key={"PK": {"S": f"T#default#CONNECTION#{own}"}, "SK": {"S": "META"}},
+        UpdateExpression="SET #v = #v + :one",
+        ExpressionAttributeNames={"#v": "version"},
+        ExpressionAttributeValues={":one": {"N": "1"}},
+    )
+    assert finished(service, job_id) == undisturbed["large"]
+    assert manifest(service, job_id)["datasources"][0]["snapshots"] == 1
 
 
 def test_a_live_lease_is_not_taken(service: Rig) -> None:

@@ -2,14 +2,20 @@
 
 import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import boto3
 import psycopg
 import pytest
+from botocore.exceptions import ClientError
 
+from infra.local import sample
 from infra.local import stack as local
+from infra.local.api import Api
 from infra.local.places import Place, StackError
 from infra.local.processes import Process
 from tests.stack import Stack
@@ -123,13 +129,49 @@ def test_an_up_that_fails_leaves_nothing_running(tmp_path: Path, monkeypatch: py
         begun.extend(local.Started.load(place).processes)
         raise StackError("broken on purpose")
 
-    monkeypatch.setattr(local, "deploy", fail)
+    monkeypatch.setattr(sample, "fill", fail)
     with pytest.raises(StackError, match="on purpose"):
         local.up(place)
-    assert [process.name for process in begun] == ["postgresql", "endpoint"]
+    assert [process.name for process in begun] == ["endpoint", "postgresql"]
     assert not any(process.alive() for process in begun)
     assert not place.file.exists()
     assert not place.record.exists()
+
+
+def test_a_stranger_to_the_endpoint_is_refused(stack: Stack) -> None:
+    stranger = boto3.Session("AKIAIOSFODNN7EXAMPLE", "not the secret", region_name=stack["region"])
+    dynamodb = stranger.client("dynamodb", endpoint_url=stack["endpointUrl"])
+    with pytest.raises(ClientError, match="UnrecognizedClientException"):
+        dynamodb.scan(TableName=stack["tables"]["main"])
+
+
+def test_a_job_completes_without_enforced_roles_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTH", "false")
+    with local.running(Place.of(tmp_path / "open.json")) as described:
+        api = Api(described["apiUrl"])
+        assert _status_of_a_small_job(api, described["databases"]["my_postgres"]) == "completed"
+        api.close()
+
+
+def _status_of_a_small_job(api: Api, database: Mapping[str, Any]) -> str:
+    connection = {
+        "configName": "my_postgres",
+        "type": "POSTGRESQL",
+        "host": database["host"],
+        "port": database["port"],
+        "databaseName": database["database"],
+        "userName": database["user"],
+        "password": database["password"],
+    }
+    assert api.post("/v1/management/connections", connection, x_product_name="payments").status == 201
+    selection = {"mappedFields": {"my_postgres": {"public.accounts": ["id"]}}}
+    accepted = api.post("/v1/fetcher", {"dataRequest": selection, "metadata": {"source": "payments"}})
+    assert accepted.status == 202
+    until = time.monotonic() + 60
+    while (job := api.get(accepted.headers["Location"]).json())["status"] in {"pending", "processing"}:
+        assert time.monotonic() < until, job
+        time.sleep(0.2)
+    return str(job["status"])
 
 
 def test_down_without_up_does_nothing(tmp_path: Path) -> None:

@@ -626,6 +626,8 @@ def test_rotate_key_adds_a_current_key_and_keeps_the_old_ones() -> None:
     assert rotated.current == "10"
     assert rotated.keys["9"] == MASTER
     assert len(rotated.keys["10"]) == 48
+    generated = json.dumps({"current": "1", "1": b64encode(MASTER).decode()})
+    assert KeyRing.parse(run("rotate-key", input=generated).stdout).keys["1"] == MASTER
     assert run("rotate-key", input="{}").exit_code == 2
 
 

@@ -28,7 +28,7 @@ LEGAL = {
     ("processing", "completed"),
     ("processing", "failed"),
 }
-BY_THE_CLAIM = (Event.BEAT, Event.CHECKPOINT, Event.SEAL, Event.UNSEAL, Event.RELEASE, Event.HAND_OVER)
+BY_THE_CLAIM = (Event.BEAT, Event.CHECKPOINT, Event.SEAL, Event.BEGIN, Event.GO_ON, Event.RELEASE, Event.HAND_OVER)
 ENDS = (Event.FINISH, Event.FAIL, Event.FAIL_CANCELED, Event.FAIL_UNCLAIMED)
 
 

@@ -35,6 +35,7 @@ class Settings:
     dispatch_ms: int
     duplicate_window_ms: int
     max_queued_ms: int
+    margin_seconds: float
 
     @property
     def local(self) -> bool:
@@ -68,6 +69,7 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
         dispatch_ms=_ms(env, "FETCHER_DISPATCH_SECONDS", 30),
         duplicate_window_ms=_ms(env, "FETCHER_DUPLICATE_WINDOW_SECONDS", 300),
         max_queued_ms=_ms(env, "FETCHER_MAX_QUEUED_HOURS", 24) * 3600,
+        margin_seconds=_positive(env, "FETCHER_MARGIN_SECONDS", 60),
     )
 
 

@@ -19,6 +19,9 @@ from fetcher_cli.options import Key
 from fetcher_cli.places import verify_key
 
 MASTER = "FETCHER_MASTER_KEY"
+NEW_KEY = 48
+"""Bytes, as many as a generated first key has."""
+
 File = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 
 
@@ -49,24 +52,19 @@ def derive_key(
 
 def rotate_key() -> None:
     """Read the master secret's JSON on stdin and print it with a new current key; old keys stay."""
-    text = sys.stdin.read()
     try:
-        KeyRing.parse(text)
-        rotated = json.dumps(_rotated(json.loads(text)))
-        KeyRing.parse(rotated)
+        ring = KeyRing.parse(sys.stdin.read())
     except FetcherError as error:
         raise UsageError(error.message) from None
-    console.raw(rotated)
+    console.raw(json.dumps(_rotated(ring)))
 
 
 def _ring_of(key: str) -> str:
     return json.dumps({"current": "1", "keys": {"1": key}})
 
 
-def _rotated(secret: dict[str, Any]) -> dict[str, Any]:
-    """Number the new key above all others; keys stand under `keys`, or beside `current` in a generated secret."""
-    keys = secret["keys"] if isinstance(secret.get("keys"), dict) else secret
-    fresh = str(max((int(name) for name in keys if name.isdigit()), default=0) + 1)
-    keys[fresh] = base64.b64encode(secrets.token_bytes(48)).decode()
-    secret["current"] = fresh
-    return secret
+def _rotated(ring: KeyRing) -> dict[str, Any]:
+    """Number the new key above all others."""
+    fresh = str(max((int(version) for version in ring.keys if version.isdecimal()), default=0) + 1)
+    keys = {**ring.keys, fresh: secrets.token_bytes(NEW_KEY)}
+    return {"current": fresh, "keys": {version: base64.b64encode(key).decode() for version, key in keys.items()}}

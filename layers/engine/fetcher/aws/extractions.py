@@ -25,6 +25,7 @@ from fetcher.aws.records import (
     outbox_item,
     request_item,
 )
+from fetcher.core.checkpoint import Checkpoint, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.extraction import Extraction, event_detail, from_item
 from fetcher.core.lifecycle import (
@@ -185,11 +186,13 @@ class Extractions:
         extraction: Extraction,
         progress: Mapping[str, Any],
         spent_ms: int,
-        checkpoint: Mapping[str, Any] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Extraction:
         """Renew the lease and save the progress; with a checkpoint, save that too. Raises `LostClaimError`."""
-        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms, "checkpoint": checkpoint}
-        return self._mine(Event.BEAT if checkpoint is None else Event.CHECKPOINT, extraction, given)
+        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms}
+        if checkpoint is None:
+            return self._mine(Event.BEAT, extraction, given)
+        return self._mine(Event.CHECKPOINT, extraction, {**given, "checkpoint": to_item(checkpoint)})
 
     def seal(
         self, extraction: Extraction, progress: Mapping[str, Any], spent_ms: int, sealed: Mapping[str, Any]
@@ -198,9 +201,22 @@ class Extractions:
         given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms, "sealed": sealed}
         return self._mine(Event.SEAL, extraction, given)
 
-    def begin_again(self, extraction: Extraction, checkpoint: Mapping[str, Any]) -> Extraction:
+    def begin(self, extraction: Extraction, checkpoint: Checkpoint) -> Extraction:
         """Forget an earlier upload and its seal, and note the new one. Raises `LostClaimError`."""
-        return self._mine(Event.UNSEAL, extraction, {"claim": extraction.claim, "checkpoint": checkpoint})
+        return self._mine(Event.BEGIN, extraction, {**self._lease(extraction), "checkpoint": to_item(checkpoint)})
+
+    def go_on(self, extraction: Extraction) -> Extraction:
+        """Take the next block of part numbers of the checkpoint's upload. Raises `LostClaimError`."""
+        return self._mine(Event.GO_ON, extraction, self._lease(extraction))
+
+    def hand_over(self, extraction: Extraction) -> Extraction:
+        """Free the claim for the next attempt, in a new generation. Raises `Refused` with the item as it was."""
+        given = {
+            "claim": extraction.claim,
+            "spentMs": extraction.spent_ms,
+            "lookAt": self._clock() + 2 * self._dispatch_ms,
+        }
+        return self._happen(Event.HAND_OVER, extraction, given)
 
     def release(self, extraction: Extraction) -> None:
         """Give the claim back after a failure that was not the job's; the same message may claim again."""

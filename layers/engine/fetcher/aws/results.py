@@ -6,15 +6,17 @@ never referenced, and expires (`design.md` §5).
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fetcher.core.checkpoint import Mark, Part
 from fetcher.core.extraction import Extraction
+from fetcher.core.seal import BLOCK, Seal
+from fetcher.errors import FetcherError
 
 PART_MINIMUM = 5 * 1024 * 1024
 """A chunk below S3's minimum for a part is a whole small result, stored by one PutObject."""
@@ -43,21 +45,12 @@ def request_key(tenant: str, extraction_id: str) -> str:
     return f"requests/{tenant}/{extraction_id}.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A stored part: its number, S3's ETag, size in bytes, and SHA-256 in hex."""
-
-    number: int
-    etag: str
-    size: int
-    sha256: str
-
-
 class Upload:
     """A `Sink` of chunks that becomes one object; nothing is visible before `complete`.
 
-    Holds at most two chunks: the one being stored and the one just given. `started` is called with
-    the upload's id before the first part is sent, so that whoever fails the job can abort it.
+    Holds at most two chunks: the one being stored and the one just given. `started` is called with the
+    upload's id before the first part is sent; `stored`, on the second thread, after each part with all
+    parts so far and what `mark` said when the part was given.
     """
 
     def __init__(
@@ -65,19 +58,29 @@ class Upload:
         client: Any,
         bucket: str,
         key: str,
-        started: Callable[[str], None],
-        stored: Callable[[Part], None] = lambda part: None,
+        *,
+        started: Callable[[str], None] = lambda upload_id: None,
+        stored: Callable[[Sequence[Part], Mark | None], None] = lambda parts, mark: None,
+        mark: Callable[[], Mark | None] = lambda: None,
     ) -> None:
         self._client = client
         self._bucket = bucket
         self.key = key
         self._started = started
         self._stored = stored
+        self._mark = mark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload")
-        self._pending: Future[Part] | None = None
+        self._pending: Future[None] | None = None
         self._small: bytes | None = None
         self._upload_id: str | None = None
+        self._next = 1
         self.parts: list[Part] = []
+
+    def go_on(self, upload_id: str, parts: Sequence[Part], first_number: int) -> None:
+        """Continue an upload behind these parts; new ones are numbered from `first_number`, gaps are legal."""
+        self._upload_id = upload_id
+        self.parts = list(parts)
+        self._next = first_number
 
     def write(self, body: bytes, /) -> None:
         """Take a chunk; waits until the chunk before it is stored. Raises what storing that one raised."""
@@ -87,7 +90,8 @@ class Upload:
         if self._upload_id is None:
             self._begin()
         self._settle()
-        self._pending = self._thread.submit(self._send, len(self.parts) + 1, body)
+        self._pending = self._thread.submit(self._send, self._next, body, self._mark())
+        self._next += 1
 
     def close(self) -> None:
         """Wait until everything given is stored, or held if the result is small."""
@@ -114,11 +118,9 @@ class Upload:
             if not self._is_there(error):
                 raise
 
-    def abandon(self) -> None:
-        """Stop and forget the parts; errors are left to the bucket's lifecycle rule."""
+    def stop(self) -> None:
+        """Send nothing more; what is stored stays for a worker that goes on, or for whoever ends the job."""
         self._thread.shutdown(cancel_futures=True)
-        if self._upload_id is not None:
-            abort(self._client, self._bucket, self.key, self._upload_id)
 
     def _is_there(self, error: ClientError) -> bool:
         """Whether a refused completion means that an earlier try of this same upload succeeded."""
@@ -138,7 +140,7 @@ class Upload:
         self._upload_id = answer["UploadId"]
         self._started(answer["UploadId"])
 
-    def _send(self, number: int, body: bytes) -> Part:
+    def _send(self, number: int, body: bytes, mark: Mark | None) -> None:
         digest = sha256(body)
         answer = self._client.upload_part(
             **self._where(),
@@ -147,14 +149,14 @@ class Upload:
             Body=body,
             ChecksumSHA256=_base64(digest.digest()),
         )
-        return Part(number, answer["ETag"], len(body), digest.hexdigest())
+        self.parts.append(Part(number, answer["ETag"], len(body), digest.hexdigest()))
+        self._stored(self.parts, mark)
 
     def _settle(self) -> None:
+        """Wait for the part that is on its way, and raise what became of it."""
         if self._pending is not None:
-            part = self._pending.result()
-            self._pending = None
-            self.parts.append(part)
-            self._stored(part)
+            pending, self._pending = self._pending, None
+            pending.result()
 
     def _listed(self) -> dict[str, Any]:
         return {
@@ -170,6 +172,23 @@ class Upload:
 
     def _where(self) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self.key}
+
+
+def read_back(client: Any, bucket: str, key: str, parts: Sequence[Part], key_of_tenant: bytes) -> Seal:
+    """Seal a completed object by reading it once. Raises `FetcherError` if a part is not what was stored."""
+    seal = Seal(key_of_tenant)
+    body = client.get_object(Bucket=bucket, Key=key)["Body"]
+    for part in parts:
+        piece, left = sha256(), part.size
+        while left and (block := body.read(min(left, BLOCK))):
+            piece.update(block)
+            seal.update(block)
+            left -= len(block)
+        if piece.hexdigest() != part.sha256:
+            raise FetcherError("the stored result is not what was written")
+    if body.read(1):
+        raise FetcherError("the stored result is longer than what was written")
+    return seal
 
 
 def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
@@ -206,11 +225,11 @@ def erase(client: Any, bucket: str, tenant: str, extraction_id: str, result: str
 
 def discard(client: Any, bucket: str, extraction: Extraction) -> None:
     """Remove what an extraction that did not complete had stored: its upload, object and manifests."""
-    checkpoint = extraction.checkpoint or {}
-    if "uploadId" in checkpoint:
-        abort(client, bucket, checkpoint["key"], checkpoint["uploadId"])
-    if extraction.phase == "seal":
-        erase(client, bucket, extraction.tenant, extraction.id, checkpoint.get("key"))
+    checkpoint = extraction.checkpoint
+    if checkpoint is not None and checkpoint.upload_id is not None:
+        abort(client, bucket, checkpoint.key, checkpoint.upload_id)
+    if checkpoint is not None and extraction.phase == "seal":
+        erase(client, bucket, extraction.tenant, extraction.id, checkpoint.key)
 
 
 def _base64(digest: bytes) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fetcher.core import checkpoint
+from fetcher.core.checkpoint import Checkpoint
 from fetcher.core.clock import from_rfc3339
 from fetcher.core.lifecycle import TERMINAL, Status
 
@@ -37,7 +39,8 @@ class Extraction:
     claim: str | None = None
     lease_until: int | None = None
     phase: str | None = None
-    checkpoint: Mapping[str, Any] | None = None
+    checkpoint: Checkpoint | None = None
+    writer: int = 0
     sealed: Mapping[str, Any] | None = None
     started_at: str | None = None
     completed_at: str | None = None
@@ -80,7 +83,8 @@ def from_item(item: Mapping[str, Any]) -> Extraction:
         claim=item.get("claimToken"),
         lease_until=item.get("leaseUntil"),
         phase=item.get("phase"),
-        checkpoint=item.get("checkpoint"),
+        checkpoint=checkpoint.from_item(item.get("checkpoint")),
+        writer=item.get("writer", 0),
         sealed=item.get("sealed"),
         started_at=item.get("startedAt"),
         completed_at=item.get("completedAt"),

@@ -29,6 +29,7 @@ class Point(StrEnum):
     SEALED = "l-after-seal"
     STORED = "l-after-object"
     MANIFEST_STORED = "l-after-manifest"
+    HANDED_OVER = "k-after-hand-over"
     FINISHED = "m-after-finish"
     NOTIFIED = "n-after-send"
     PUBLISHED = "n-after-publish"

@@ -58,7 +58,8 @@ class Event(StrEnum):
     BEAT = "beat"
     CHECKPOINT = "checkpoint"
     SEAL = "seal"
-    UNSEAL = "unseal"
+    BEGIN = "begin an upload"
+    GO_ON = "go on with an upload"
     HAND_OVER = "hand over"
     RELEASE = "release"
     FINISH = "finish"
@@ -111,7 +112,10 @@ TABLE: dict[Event, Rule] = {
     Event.BEAT: Rule(_mine(), _BEAT),
     Event.CHECKPOINT: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")), Put("stalled", 0))),
     Event.SEAL: Rule(_mine(), (*_BEAT, Put("phase", "seal"), Put("sealed", Of("sealed")))),
-    Event.UNSEAL: Rule(_mine(), (Drop("phase"), Drop("sealed"), Put("checkpoint", Of("checkpoint")))),
+    Event.BEGIN: Rule(
+        _mine(), (*_LEASE, Put("checkpoint", Of("checkpoint")), Put("writer", 0), Drop("phase"), Drop("sealed"))
+    ),
+    Event.GO_ON: Rule(_mine(), (*_LEASE, Add("writer", 1))),
     Event.HAND_OVER: Rule(
         _mine(NOT_CANCELED),
         (

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from fetcher.core.checkpoint import Checkpoint, Mark
 from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.faults import Point, reach
 from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
@@ -22,7 +23,7 @@ from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
 from fetcher.errors import FetcherError, InvalidRequestError
-from fetcher.model import Catalog, Connection, Limits, Query, Selection
+from fetcher.model import Catalog, Connection, Limits, Page, Position, Query, Selection
 from fetcher.ports import Naming, Session
 
 _log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Reader:
         self._limits = limits
         self._stop = stop
         self._progress = progress
+        self._mark: Mark | None = None
 
     def __enter__(self) -> "Reader":
         return self
@@ -86,19 +88,29 @@ class Reader:
         reach(Point.PLANNED)
         return queries
 
-    def read(self, writer: ResultWriter, meter: Meter, folder: Path) -> tuple[DatasourceEntry, ...]:
+    @property
+    def mark(self) -> Mark | None:
+        """Where a resumed read would go on if a part ended now; None where it could not."""
+        return self._mark
+
+    def read(
+        self, writer: ResultWriter, meter: Meter, folder: Path, checkpoint: Checkpoint | None = None
+    ) -> tuple[DatasourceEntry, ...]:
         """Read every planned datasource into the document, in order, or raise the first failure.
 
-        `folder` holds the spools; what they hold counts into the same bound as the rest.
+        `folder` holds the spools; what they hold counts into the same bound as the rest. With a
+        `checkpoint`, its parts are in the writer already and the first datasource goes on behind its mark.
         """
+        mark = checkpoint.mark if checkpoint else None
         with ExitStack() as files, self._threads("read") as threads, self._together():
             first, *others = self._planned
-            outlet = writer.begin(first.source.name)
-            reading = [threads.submit(self._guarded, self._read, first, outlet)]
+            outlet = writer.resume() if mark else writer.begin(first.source.name)
+            reading = [threads.submit(self._guarded, self._read_first, first, outlet, checkpoint)]
             spools = [files.enter_context(Spool(folder, meter)) for _ in others]
             for planned, spool in zip(others, spools, strict=True):
                 reading.append(threads.submit(self._guarded, self._read, planned, DatasourceOutlet(spool)))
             done = [reading[0].result()]
+            self._mark = None
             for spool, future in zip(spools, reading[1:], strict=True):
                 done.append(future.result())
                 writer.copy(done[-1].name, spool)
@@ -126,25 +138,77 @@ class Reader:
 
     def _read(self, planned: _Planned, outlet: DatasourceOutlet) -> DatasourceEntry:
         session = self._session(planned)
-        tables = tuple(self._read_table(planned.source.name, session, outlet, query) for query in planned.queries)
-        outlet.end()
-        planned.closing.close()
-        return DatasourceEntry(planned.source.name, planned.source.connection.kind, session.isolation, tables)
+        tables = []
+        for query in planned.queries:
+            outlet.begin_table(query.name)
+            rows = sum(page.rows for page in self._pages(planned.source.name, session, outlet, query))
+            outlet.end_table()
+            tables.append(TableEntry(query, (Part(rows),)))
+        return self._entry(planned, session, outlet, tables)
 
-    def _read_table(self, datasource: str, session: Session, outlet: DatasourceOutlet, query: Query) -> TableEntry:
-        rows = 0
-        outlet.begin_table(query.name)
+    def _read_first(
+        self, planned: _Planned, outlet: DatasourceOutlet, checkpoint: Checkpoint | None
+    ) -> DatasourceEntry:
+        """Read the datasource that streams, behind the checkpoint's mark if there is one, and keep its own mark."""
+        mark = checkpoint.mark if checkpoint else None
+        session = self._session(planned)
+        rows = list(mark.rows) if mark else []
+        self._credit(rows[:-1], checkpoint)
+        for number, query in enumerate(planned.queries):
+            if mark is not None and number < mark.table:
+                continue
+            after = mark.position if mark is not None and number == mark.table else None
+            if after is None:
+                outlet.begin_table(query.name)
+                rows.append(0)
+            for page in self._pages(planned.source.name, session, outlet, query, after, (number, rows)):
+                rows[-1] += page.rows
+            outlet.end_table()
+        tables = [TableEntry(query, (Part(count),)) for query, count in zip(planned.queries, rows, strict=True)]
+        return self._entry(planned, session, outlet, tables, 1 + checkpoint.snapshots if checkpoint and mark else 1)
+
+    def _pages(
+        self,
+        datasource: str,
+        session: Session,
+        outlet: DatasourceOutlet,
+        query: Query,
+        after: Position | None = None,
+        marking: tuple[int, list[int]] | None = None,
+    ) -> Iterator[Page]:
+        """Write the pages of a table; with `marking`, note before each what a part that ends with it would end with."""
         self._progress.began(datasource, query.name)
         with _located(datasource, query.name):
-            for page in session.read(query, None):
+            for page in session.read(query, after):
                 self._stop.check()
+                if marking is not None:
+                    self._mark = _mark(page, *marking)
                 outlet.page(page.body, page.rows)
                 self._progress.page(page.rows, len(page.body))
-                rows += page.rows
                 reach(Point.FIRST_PAGE)
-        outlet.end_table()
+                yield page
         self._progress.ended()
-        return TableEntry(query, (Part(rows),))
+
+    def _credit(self, done: Sequence[int], checkpoint: Checkpoint | None) -> None:
+        """Show what earlier attempts have read."""
+        if checkpoint is not None and checkpoint.mark is not None:
+            size = sum(part.size for part in checkpoint.parts)
+            self._progress.page(sum(checkpoint.mark.rows), size)
+            for _ in done:
+                self._progress.ended()
+
+    def _entry(
+        self,
+        planned: _Planned,
+        session: Session,
+        outlet: DatasourceOutlet,
+        tables: Sequence[TableEntry],
+        snapshots: int = 1,
+    ) -> DatasourceEntry:
+        outlet.end()
+        planned.closing.close()
+        source = planned.source
+        return DatasourceEntry(source.name, source.connection.kind, session.isolation, tuple(tables), snapshots)
 
     def _session(self, planned: _Planned) -> Session:
         """Open the datasource's one session, or return it."""
@@ -175,6 +239,13 @@ class Reader:
 
     def _threads(self, name: str) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)
+
+
+def _mark(page: Page, table: int, rows: Sequence[int]) -> Mark | None:
+    """Describe the end of a page; a table without a key has no place to go on from."""
+    if page.position is None:
+        return None
+    return Mark(table, page.position, (*rows[:-1], rows[-1] + page.rows))
 
 
 @contextmanager

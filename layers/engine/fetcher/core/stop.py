@@ -1,6 +1,7 @@
 """One stop signal for all that works on an extraction: the first reason wins and reaches the source too."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,15 +13,23 @@ from fetcher.ports import Session
 _log = logging.getLogger(__name__)
 
 
+class Paused(Exception):  # noqa: N818 - no error: the attempt's time is up, the extraction goes on in the next
+    """Stop here and let the next attempt go on from the checkpoint."""
+
+
 class Stop:
     """Shared by the reading threads, the heartbeat and whoever waits for them.
 
-    `seconds` is what is left of the extraction's clock; once it has run out, every `check` says so.
+    `seconds` is what is left of the extraction's clock, `attempt_seconds` of this attempt's; once one of
+    them has run out, every `check` says so.
     """
 
-    def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, seconds: float, attempt_seconds: float = math.inf, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._monotonic = monotonic
         self._deadline = monotonic() + seconds
+        self._pause = monotonic() + attempt_seconds
         self._lock = Lock()
         self._reason: Exception | None = None
         self._changed = Event()
@@ -32,7 +41,7 @@ class Stop:
         return self._reason
 
     def remaining(self) -> float:
-        """Seconds left, never negative."""
+        """Seconds left of the extraction's clock, never negative."""
         return max(0.0, self._deadline - self._monotonic())
 
     def set(self, reason: Exception) -> None:
@@ -46,10 +55,19 @@ class Stop:
         for session in sessions:
             Thread(target=_cancel, args=(session,), name="cancel", daemon=True).start()
 
+    def look(self) -> None:
+        """Set the reason when a clock has run out; called at each page, and by the heartbeat between pages."""
+        if self._reason is not None:
+            return
+        now = self._monotonic()
+        if now >= self._deadline:
+            self.set(TimedOutError("the extraction ran out of its time"))
+        elif now >= self._pause:
+            self.set(Paused("the attempt ran out of its time"))
+
     def check(self) -> None:
         """Raise the reason to stop, if there is one."""
-        if self._reason is None and self.remaining() == 0.0:
-            self.set(TimedOutError("the extraction ran out of its time"))
+        self.look()
         if self._reason is not None:
             raise self._reason
 

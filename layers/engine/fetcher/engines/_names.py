@@ -1,4 +1,4 @@
-"""How kinds with schemas read a table's name; PostgreSQL and SQL Server differ only in the default."""
+"""How kinds read a table's name: with schemas, where only the default one differs, or as one whole word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +29,19 @@ class Schemas:
 
     def _default(self, connection: Connection) -> str:
         return connection.schema or self.default
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNames:
+    """A `Naming` for kinds whose namespace is the connected database: a dot is a letter like any other."""
+
+    def scope(self, names: Sequence[str], connection: Connection) -> tuple[str, ...]:
+        """Return no schema: there is none to choose."""
+        return ()
+
+    def resolve(self, name: str, catalog: Catalog, connection: Connection) -> tuple[str, ...] | None:
+        """Compare the name exactly with what was discovered."""
+        return (name,) if (name,) in catalog.tables else None
 
 
 def _splits(name: str) -> list[tuple[str, str]]:

@@ -31,6 +31,10 @@ def _plain_key(mark: str, _column: Column) -> str:
     return mark
 
 
+def _plain_null(name: str, _column: Column) -> str:
+    return f"{name} IS NULL"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """How one database spells what all of them can say. The defaults are standard SQL.
@@ -38,9 +42,9 @@ class Dialect:
     `mark` renders placeholder n, counted from 1. `percent` is a `%` of a name in SQL text: doubled
     where the driver reads marks that begin with it. `value` gives a mark the type in which `column`
     is compared with `values`; `key` does so for a position's text. `field` is the column's side of a
-    comparison, `bind` how a value travels. With `array` a list travels as one value of `ANY`;
-    without, `IN` lists are split after `longest_list`. `day_after_last` is the day after 9999-12-31
-    where the database has one.
+    comparison, `bind` how a value travels, `null` the test for NULL. With `array` a list travels as
+    one value of `ANY`; without, `IN` lists are split after `longest_list`. `day_after_last` is the
+    day after 9999-12-31 where the database has one.
     """
 
     mark: Callable[[int], str]
@@ -52,6 +56,7 @@ class Dialect:
     key: Callable[[str, Column], str] = _plain_key
     field: Callable[[str, Column, Operator], str] = _plain_field
     bind: Callable[[Column, Any], Any] = _plain_bind
+    null: Callable[[str, Column], str] = _plain_null
     array: Callable[[Sequence[Any]], Any] | None = None
     array_value: Callable[[str, Column, Sequence[Any]], str] = _plain_value
     longest_list: int = 1000
@@ -115,6 +120,7 @@ class Where:
             case "ne" | "nin":
                 return self._none_of(column, values)
             case "like":
+                _check_pattern(values[0])
                 field = self._field(column, "like")
                 return f"{field} LIKE {self._bound(_as_text(column), values[0])} {self._dialect.escape}"
             case "between":
@@ -126,7 +132,7 @@ class Where:
         present = [value for value in values if value is not None]
         terms = self._members(column, present, "=", "IN", "ANY")
         if len(present) < len(values):
-            terms.append(f"{self._dialect.name(column.name)} IS NULL")
+            terms.append(self._dialect.null(self._dialect.name(column.name), column))
         return f"({' OR '.join(terms)})" if terms else NOTHING
 
     def _none_of(self, column: Column, values: Sequence[Any]) -> str:
@@ -181,6 +187,12 @@ class Where:
 def _as_text(column: Column) -> Column:
     """A LIKE pattern is text, whatever the column is."""
     return Column(column.name, "text", Encoding.TEXT)
+
+
+def _check_pattern(pattern: str) -> None:
+    """An escape needs something to escape; databases disagree on what it means at the end."""
+    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+        raise InvalidRequestError("a pattern of `like` ends in its escape character")
 
 
 def _is_day(column: Column, value: Any) -> bool:

@@ -59,8 +59,13 @@ class Watchdog:
                 self._socket = None
 
     def guard(self, descriptor: int) -> None:
-        """Take a duplicate of the session's socket, which stays valid when the driver closes its own."""
+        """Take a duplicate of the session's socket, which stays valid when the driver closes its own.
+
+        A second one, of another attempt to connect, takes the place of the first.
+        """
         with self._lock:
+            if self._socket is not None:
+                self._socket.close()
             self._socket = socket.socket(fileno=os.dup(descriptor))
         if self._verdict:
             self.end(self._verdict)

@@ -11,7 +11,7 @@ from psycopg import IsolationLevel
 from fetcher.engines._names import Schemas
 from fetcher.engines._postgresql.catalog import discovered
 from fetcher.engines._postgresql.errors import explained, refused
-from fetcher.engines._postgresql.rows import Rows, Statement
+from fetcher.engines._postgresql.reading import Reading
 from fetcher.engines._postgresql.tls import tls
 from fetcher.engines._watchdog import Watchdog
 from fetcher.errors import FetcherError
@@ -62,27 +62,17 @@ class PostgreSQLSession:
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
-        with self._watchdog.waiting(explained):
-            rows = self._started(query, after)
+        reading = Reading(self._connection, self._watchdog, query, after)
         try:
-            while (page := self._next(rows)) is not None:
+            while (page := self._next(reading)) is not None:
                 yield page
         finally:
-            if not rows.ended:
+            if not reading.ended:
                 self._connection.close()
 
-    def _started(self, query: Query, after: Position | None) -> Rows:
-        statement = Statement(query, after)
-        calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(statement.settings))
-        bound = [part for setting in statement.settings for part in setting]
-        self._connection.execute(f"SELECT {calls}".encode(), bound)
-        rows = Rows(self._connection.pgconn, self._watchdog, query)
-        rows.start(statement.copy)
-        return rows
-
-    def _next(self, rows: Rows) -> Page | None:
+    def _next(self, reading: Reading) -> Page | None:
         with self._watchdog.waiting(explained):
-            return rows.page()
+            return reading.page()
 
     def cancel(self) -> None:
         """Ask the server over a second connection, then drop the socket whatever it answered."""

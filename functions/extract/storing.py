@@ -1,0 +1,258 @@
+"""From open sources to one sealed object: begun, gone on with after a crash, or only completed.
+
+    no checkpoint, or another plan    a new upload under a new token, from the beginning
+    a checkpoint that fits            behind its mark, in the same upload, parts in a block of their own
+    a seal over a multipart list      the same list, the same bytes; nothing is read again
+
+Source: `design.md` §5. Part numbers are `writer × block + n`; a worker that lost its claim can only
+write numbers that nobody lists.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from extract.heart import Heart
+from extract.reading import Opened
+from extract.services import Services
+from fetcher import __version__
+from fetcher.aws import results
+from fetcher.aws.records import Completed
+from fetcher.aws.results import Upload
+from fetcher.aws.telemetry import logger
+from fetcher.core.checkpoint import Checkpoint, Mark, Part, chunks_of
+from fetcher.core.clock import rfc3339
+from fetcher.core.document import CHUNK, Meter, ResultWriter
+from fetcher.core.extraction import Extraction
+from fetcher.core.faults import Point, reach
+from fetcher.core.manifest import DatasourceEntry, Manifest, ResultEntry, TableEntry, render
+from fetcher.core.manifest import Part as Range
+from fetcher.core.plan import digest
+from fetcher.core.run import Reader
+from fetcher.core.seal import Seal, Signer
+from fetcher.core.stop import Stop
+from fetcher.model import Query
+
+LAST_PART_NUMBER = 10_000
+Plan = Mapping[str, Sequence[Query]]
+
+
+class Storing:
+    """Stores the result of one planned reader. `retries` is how often the attempt has begun again."""
+
+    def __init__(self, services: Services, heart: Heart, stop: Stop, opened: Opened, retries: int) -> None:
+        self._services = services
+        self._heart = heart
+        self._stop = stop
+        self._opened = opened
+        self._retries = retries
+        self._signer = Signer(services.keys.ring(), heart.extraction.tenant)
+        self._bucket = services.settings.bucket
+        self._limit = services.settings.limits.result_bytes
+
+    def stored(self, reader: Reader, plan: Plan) -> Completed:
+        """Bring the result to where only finish is missing."""
+        plan_digest = digest(plan)
+        extraction = self._heart.extraction
+        if (sealed := _sealed_upload(extraction, plan_digest)) is not None:
+            return self._completed(sealed, plan)
+        checkpoint = self._begun(extraction, plan_digest)
+        upload = self._upload(reader, checkpoint)
+        try:
+            return self._read(reader, upload, checkpoint)
+        finally:
+            upload.stop()
+
+    # --- where to go on
+
+    def _begun(self, extraction: Extraction, plan_digest: str) -> Checkpoint:
+        """Go on with the checkpoint's upload when it fits and has room, else begin one."""
+        known = extraction.checkpoint
+        versions = self._opened.versions
+        if known is not None and known.upload_id and known.fits(plan_digest, versions) and self._has_room(extraction):
+            self._heart.go_on()
+            logger.info("going on from the checkpoint", extra={"parts": len(known.parts)})
+            return known
+        results.discard(self._services.s3, self._bucket, extraction)
+        token = uuid4().hex
+        key = results.result_key(extraction.tenant, extraction.id, token)
+        begun = Checkpoint(token, key, plan_digest=plan_digest, versions=versions)
+        self._heart.begin(begun)
+        return begun
+
+    def _has_room(self, extraction: Extraction) -> bool:
+        return extraction.phase is None and (extraction.writer + 2) * self._block <= LAST_PART_NUMBER
+
+    @property
+    def _block(self) -> int:
+        """Part numbers of one worker: `b` of `design.md` §5."""
+        return -(-self._limit // CHUNK) + 2
+
+    def _upload(self, reader: Reader, checkpoint: Checkpoint) -> Upload:
+        known = replace(checkpoint, snapshots=checkpoint.snapshots + 1) if checkpoint.mark else checkpoint
+
+        def started(upload_id: str) -> None:
+            nonlocal known
+            known = replace(known, upload_id=upload_id)
+            self._heart.checkpoint(known)
+
+        def stored(parts: Sequence[Part], mark: Mark | None) -> None:
+            if mark is not None:
+                self._heart.checkpoint(replace(known, parts=tuple(parts), mark=mark))
+            reach(Point.PART_STORED)
+
+        upload = Upload(
+            self._services.s3, self._bucket, checkpoint.key, started=started, stored=stored, mark=lambda: reader.mark
+        )
+        if checkpoint.mark is not None and checkpoint.upload_id is not None:
+            upload.go_on(checkpoint.upload_id, checkpoint.parts, self._heart.extraction.writer * self._block + 1)
+        return upload
+
+    # --- reading and sealing
+
+    def _read(self, reader: Reader, upload: Upload, checkpoint: Checkpoint) -> Completed:
+        resumed = checkpoint if checkpoint.mark is not None else None
+        seal = None if resumed else self._signer.seal()
+        meter = _meter(self._limit, checkpoint)
+        writer = ResultWriter(upload, seal, meter, checkpoint.chunks if resumed else ())
+        datasources = reader.read(writer, meter, Path(tempfile.gettempdir()), resumed)
+        writer.end()
+        upload.close()
+        self._stop.check()
+        self._heart.seal(_sealed(upload.parts, checkpoint.plan_digest, datasources))
+        reach(Point.SEALED)
+        upload.complete()
+        reach(Point.STORED)
+        proof = seal or self._read_back(checkpoint.key, upload.parts)
+        entry = ResultEntry(
+            checkpoint.key, meter.size, proof.sha256, proof.hmac, self._signer.version, tuple(writer.chunks)
+        )
+        return self._described(entry, datasources, checkpoint)
+
+    def _completed(self, sealed: "_SealedUpload", plan: Plan) -> Completed:
+        """Complete what an earlier attempt sealed: the same list, the same bytes."""
+        checkpoint, parts = sealed.checkpoint, sealed.parts
+        logger.info("completing what an earlier attempt sealed", extra={"parts": len(parts)})
+        upload = Upload(self._services.s3, self._bucket, checkpoint.key)
+        upload.go_on(sealed.upload_id, parts, LAST_PART_NUMBER)
+        upload.complete()
+        upload.stop()
+        reach(Point.STORED)
+        proof = self._read_back(checkpoint.key, parts)
+        size = sum(part.size for part in parts)
+        entry = ResultEntry(checkpoint.key, size, proof.sha256, proof.hmac, self._signer.version, chunks_of(parts))
+        return self._described(entry, _unsealed(sealed.datasources, plan), checkpoint)
+
+    def _read_back(self, key: str, parts: Sequence[Part]) -> Seal:
+        return results.read_back(self._services.s3, self._bucket, key, parts, self._signer.key)
+
+    # --- describing
+
+    def _described(
+        self, entry: ResultEntry, datasources: Sequence[DatasourceEntry], checkpoint: Checkpoint
+    ) -> Completed:
+        """Store the manifest and name everything that finish will publish."""
+        self._stop.check()
+        extraction = self._heart.extraction
+        manifest = self._manifest(extraction, entry, tuple(datasources), checkpoint.plan_digest)
+        where = results.manifest_key(extraction.tenant, extraction.id, checkpoint.token, extraction.attempts)
+        results.put_manifest(self._services.s3, self._bucket, where, render(manifest, self._signer.key))
+        reach(Point.MANIFEST_STORED)
+        return Completed(
+            {
+                "bucket": self._bucket,
+                "path": entry.path,
+                "manifestPath": where,
+                "format": "json",
+                "sizeBytes": entry.size,
+                "rowCount": manifest.rows,
+                "sha256": entry.sha256,
+                "hmac": entry.hmac,
+                "keyVersion": entry.key_version,
+            }
+        )
+
+    def _manifest(
+        self, extraction: Extraction, entry: ResultEntry, datasources: tuple[DatasourceEntry, ...], plan_digest: str
+    ) -> Manifest:
+        now = rfc3339(self._services.clock())
+        return Manifest(
+            extraction_id=extraction.id,
+            tenant=extraction.tenant,
+            request_hash=extraction.request_hash,
+            plan_digest=plan_digest,
+            datasources=datasources,
+            result=entry,
+            created_at=extraction.created_at,
+            started_at=extraction.started_at or now,
+            completed_at=now,
+            attempts=extraction.attempts,
+            engine_version=__version__,
+            retries=self._retries,
+        )
+
+
+def _meter(limit: int, checkpoint: Checkpoint) -> Meter:
+    """Count what the checkpoint holds first."""
+    if checkpoint.mark is None:
+        return Meter(limit)
+    return Meter(limit, sum(part.size for part in checkpoint.parts), sum(checkpoint.mark.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _SealedUpload:
+    """A multipart list that may become the object, and what was read for it."""
+
+    checkpoint: Checkpoint
+    upload_id: str
+    parts: tuple[Part, ...]
+    datasources: Sequence[Mapping[str, Any]]
+
+
+def _sealed_upload(extraction: Extraction, plan_digest: str) -> _SealedUpload | None:
+    """Find the multipart list of this very plan that an earlier attempt fixed, if one did."""
+    checkpoint, sealed = extraction.checkpoint, extraction.sealed
+    if extraction.phase != "seal" or checkpoint is None or checkpoint.upload_id is None or sealed is None:
+        return None
+    if sealed["planDigest"] != plan_digest:
+        return None
+    parts = tuple(Part(**part) for part in sealed["parts"])
+    return _SealedUpload(checkpoint, checkpoint.upload_id, parts, sealed["datasources"])
+
+
+def _sealed(parts: Sequence[Part], plan_digest: str, datasources: Sequence[DatasourceEntry]) -> dict[str, Any]:
+    """What whoever completes the upload needs to describe it."""
+    return {
+        "parts": [asdict(part) for part in parts],
+        "planDigest": plan_digest,
+        "datasources": [
+            {
+                "name": datasource.name,
+                "kind": datasource.kind,
+                "isolation": datasource.isolation,
+                "snapshots": datasource.snapshots,
+                "rows": [table.rows for table in datasource.tables],
+            }
+            for datasource in datasources
+        ],
+    }
+
+
+def _unsealed(datasources: Sequence[Mapping[str, Any]], plan: Plan) -> tuple[DatasourceEntry, ...]:
+    """Describe again what was read before the seal."""
+    return tuple(
+        DatasourceEntry(
+            name=entry["name"],
+            kind=entry["kind"],
+            isolation=entry["isolation"],
+            tables=tuple(
+                TableEntry(query, (Range(rows),))
+                for query, rows in zip(plan[entry["name"]], entry["rows"], strict=True)
+            ),
+            snapshots=entry["snapshots"],
+        )
+        for entry in datasources
+    )

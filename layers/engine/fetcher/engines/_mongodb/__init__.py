@@ -1,0 +1,1 @@
+"""What `mongodb.py` is made of: client, errors, catalog, filters, keys, values and the stream of batches."""

@@ -1,0 +1,69 @@
+"""Collections and views, each with the fields of a bounded sample: two commands for a collection, one for a view.
+
+The sample is the first and the last documents by `_id`, so that it only changes where documents come and go.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pymongo.errors import ExecutionTimeout, OperationFailure
+
+from fetcher.engines._mongodb.cursor import Command, Database
+from fetcher.engines._mongodb.errors import UNAUTHORIZED
+from fetcher.engines._mongodb.fields import Fields
+from fetcher.engines._mongodb.keys import KEY
+from fetcher.engines._mongodb.names import CLOSED, OPEN, REST
+from fetcher.model import Catalog, Column, Encoding, Table
+
+SAMPLE = 500
+"""Documents at each end; a reply also ends at 16 MB."""
+SAMPLE_MS = 10_000
+"""A view that computes for longer is not sampled: it is read as it comes."""
+
+ALLOWED: Command = {"nameOnly": True, "authorizedCollections": True}
+"""For users who may not list, but may read some collections."""
+
+SYSTEM = "system."
+"""Begins the names that MongoDB keeps to itself."""
+
+
+def discovered(database: Database, names: Sequence[str]) -> Catalog:
+    """Describe these collections and views, or all; the system's own are skipped by their reserved prefix."""
+    chosen = {"filter": {"name": {"$in": list(names)}}} if names else {}
+    found = [each for each in _listed(database, chosen) if not each["name"].startswith(SYSTEM)]
+    tables = [_table(database, each) for each in sorted(found, key=lambda each: str(each["name"]))]
+    return Catalog({table.path: table for table in tables})
+
+
+def _listed(database: Database, chosen: Command) -> list[Mapping[str, Any]]:
+    try:
+        return database.collections(chosen)
+    except OperationFailure as error:
+        if error.code != UNAUTHORIZED:
+            raise
+        return database.collections({**chosen, **ALLOWED})
+
+
+def _table(database: Database, described: Mapping[str, Any]) -> Table:
+    name, options = str(described["name"]), described.get("options") or {}
+    keyed = described.get("type", "collection") == "collection"
+    schema = (options.get("validator") or {}).get("$jsonSchema") or {}
+    fields = Fields(keyed=keyed)
+    for reply, starts in _sample(database, name, both_ends=keyed):
+        fields.seen(reply, starts)
+    fields.declared(schema)
+    rest = Column(REST, CLOSED if schema.get("additionalProperties") is False else OPEN, Encoding.DOCUMENT)
+    return Table((name,), (*fields.columns(), rest), (KEY,) if keyed else ())
+
+
+def _sample(database: Database, name: str, *, both_ends: bool) -> Iterator[tuple[bytes, Sequence[int]]]:
+    """Read the first and last documents of a collection, or the first of a view, in one reply each."""
+    for order in (1, -1) if both_ends else (None,):
+        options = {"limit": SAMPLE, "batchSize": SAMPLE, "singleBatch": True}
+        sort = {} if order is None else {"sort": {KEY: order}}
+        try:
+            batch = database.find(name, SAMPLE_MS, {**options, **sort}).batch()
+        except ExecutionTimeout:
+            return
+        if batch is not None:
+            yield batch

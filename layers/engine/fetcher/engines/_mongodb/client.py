@@ -1,0 +1,130 @@
+"""Opening a driver's client from parts: the checked address, TLS for the name, and no URI that could carry a secret."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import pymongo
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Connection, Secret
+
+Client = MongoClient[dict[str, Any]]
+
+PLAIN, CHECKED, UNCHECKED = frozenset({"disable", "false"}), frozenset({"true", "enable"}), frozenset({"insecure"})
+MODES = ("disable", "false", "true", "enable", "insecure")
+PREFERENCES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
+
+CONNECT_SECONDS = 10.0
+CLOSE_SECONDS = 1.0
+LONGEST_NAME = 128
+"""Bytes that a server takes of an application's name."""
+ONE_HOST = frozenset("/,@?%")
+"""Characters with which a host would be a list or a URI."""
+
+ALONE: Mapping[str, Any] = {
+    "maxPoolSize": 1,
+    "retryReads": False,
+    "retryWrites": False,
+    "serverMonitoringMode": "poll",
+    "heartbeatFrequencyMS": 3_600_000,
+}
+"""One socket for the session's life: the watchdog must know it, and a cursor lives and dies with it."""
+
+
+@contextmanager
+def opened(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[Client]:
+    """Make a client, which connects when it is first used, and close it within a second."""
+    with ExitStack() as files:
+        wait = round(1000 * max(1.0, min(CONNECT_SECONDS, seconds)))
+        client: Client = MongoClient(
+            host=_host(to),
+            port=to.port,
+            connect=False,
+            directConnection=direct(to),
+            appname=application.encode()[:LONGEST_NAME].decode(errors="ignore"),
+            connectTimeoutMS=wait,
+            serverSelectionTimeoutMS=wait,
+            socketTimeoutMS=max(1, round(1000 * seconds)),
+            readPreference=_preference(to),
+            **ALONE,
+            **_login(to, secret),
+            **_tls(to, secret, files),
+        )
+        _check_against(client, to.host)
+    try:
+        yield client
+    finally:
+        with suppress(PyMongoError), pymongo.timeout(CLOSE_SECONDS):
+            client.close()
+
+
+def direct(to: Connection) -> bool:
+    """A checked address is the only one connected to; without one, a replica set may be looked for on request."""
+    return to.address is not None or to.options.get("directConnection", "true") != "false"
+
+
+def descriptor(client: Client) -> int:
+    """Find the session's one socket, for which the driver has no public way."""
+    address = client.address
+    server = client._topology.get_server_by_address(address) if address else None  # noqa: SLF001
+    if server is None or not server.pool.conns:
+        raise PyMongoError("the connection is gone")
+    return server.pool.conns[0].conn.fileno()
+
+
+def _host(to: Connection) -> str:
+    host = to.address or to.host
+    if ONE_HOST & set(host):
+        raise InvalidRequestError("a MongoDB connection names one host, not a list or a URI")
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _login(to: Connection, secret: Secret) -> Mapping[str, Any]:
+    if not to.user:
+        return {}
+    source = to.options.get("authSource") or "admin"
+    return {"username": to.user, "password": secret.password, "authSource": source}
+
+
+def _preference(to: Connection) -> str:
+    preference = to.options.get("readPreference") or "primary"
+    if preference not in PREFERENCES:
+        raise InvalidRequestError(f"unknown read preference {preference!r}; known: {', '.join(PREFERENCES)}")
+    return preference
+
+
+def _tls(to: Connection, secret: Secret, files: ExitStack) -> Mapping[str, Any]:
+    mode = to.tls_mode or "disable"
+    if mode not in MODES:
+        raise InvalidRequestError(f"unknown TLS mode {mode!r} for MongoDB; known: {', '.join(MODES)}")
+    if mode in PLAIN:
+        return {"tls": False}
+    certificate = "\n".join(filter(None, (secret.tls_key, secret.tls_certificate)))
+    texts = {"tlsCAFile": secret.tls_ca if mode in CHECKED else None, "tlsCertificateKeyFile": certificate}
+    named = {name: _file(text, files) for name, text in texts.items() if text}
+    return {"tls": True, "tlsInsecure": mode in UNCHECKED, **named}
+
+
+def _file(text: str, files: ExitStack) -> str:
+    """Keep a PEM in memory, readable by this user alone, for as long as it takes to read it."""
+    descriptor = os.memfd_create("tls")
+    files.callback(os.close, descriptor)
+    os.fchmod(descriptor, 0o600)
+    os.write(descriptor, text.encode())
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _check_against(client: Client, name: str) -> None:
+    """Let the certificate be one for the name, where the driver would take the address that it connects to."""
+    context: Any = client.options.pool_options._ssl_context  # noqa: SLF001 - the driver takes no context of ours
+    if context is not None:
+        wrap = context.wrap_socket
+
+        def wrapped(sock: Any, **options: Any) -> Any:
+            return wrap(sock, **{**options, "server_hostname": name})
+
+        context.wrap_socket = wrapped

@@ -1,0 +1,118 @@
+"""A read on the wire: one `find` and its `getMore`s, each reply as the bytes of a BSON array of documents.
+
+The driver's own cursors fix the number of documents of a batch beforehand; here it follows the size of the
+documents, so that a batch stays about as large whatever a collection holds. The server ends one at 16 MB.
+"""
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from bson.codec_options import CodecOptions
+from bson.errors import InvalidBSON
+from bson.int64 import Int64
+from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
+
+from fetcher.engines._mongodb.client import Client
+from fetcher.engines._mongodb.values import ARRAY, LENGTH, OBJECT
+
+FIRST = 100
+"""Documents of the first batch, as nothing is known of their size."""
+AIM = 2 * 1024 * 1024
+"""Bytes of a batch."""
+MOST = 20_000
+
+RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
+
+Command = MutableMapping[str, Any]
+
+
+class Database:
+    """One database in one session of the driver: a cursor belongs to the session that opened it."""
+
+    def __init__(self, client: Client, name: str, concern: str | None) -> None:
+        self._database = client[name]
+        self._preference = client.read_preference
+        self._session: ClientSession = client.start_session(causal_consistency=False)
+        self._concern = {} if concern is None else {"readConcern": {"level": concern}}
+
+    def find(self, name: str, milliseconds: int, options: Command) -> "Cursor":
+        """Begin a read. The server ends it when it has worked for so long."""
+        command = {"find": name, **self._concern, "maxTimeMS": max(1, milliseconds), "batchSize": FIRST, **options}
+        return Cursor(self.run, name, self.run(command))
+
+    def run(self, command: Command) -> RawBSONDocument:
+        """Run a command and return its reply as bytes, once the driver has found no error in it."""
+        return self._database.command(
+            command, codec_options=RAW, session=self._session, read_preference=self._preference
+        )
+
+    def collections(self, options: Command) -> list[Mapping[str, Any]]:
+        """List collections and views, all of them."""
+        listing = self._database.cursor_command(
+            {"listCollections": 1, **options}, session=self._session, read_preference=self._preference
+        )
+        return list(listing)
+
+    def close(self) -> None:
+        """Give the session back."""
+        self._session.end_session()
+
+
+class Cursor:
+    """The batches of one read. Only a reply whose cursor is 0 ends it; everything else raises."""
+
+    def __init__(self, run: Callable[[Command], RawBSONDocument], name: str, reply: RawBSONDocument) -> None:
+        self.id = 0
+        self.name = name
+        self._run = run
+        self._wanted = FIRST
+        self._batch = self._taken(reply, "firstBatch")
+
+    def batch(self) -> tuple[bytes, Sequence[int]] | None:
+        """Return the next reply and where its documents begin, never none; None after the last document."""
+        while True:
+            data, starts = self._batch
+            if starts:
+                self._batch = b"", ()
+                self._wanted = min(MOST, max(1, AIM * len(starts) // len(data)))
+                return data, starts
+            if not self.id:
+                return None
+            more = {"getMore": Int64(self.id), "collection": self.name, "batchSize": self._wanted}
+            self._batch = self._taken(self._run(more), "nextBatch")
+
+    def kill(self) -> None:
+        """Let the server forget a read that is not at its end."""
+        cursor, self.id = self.id, 0
+        if cursor:
+            self._run(killed(self.name, cursor))
+
+    def _taken(self, reply: RawBSONDocument, field: str) -> tuple[bytes, Sequence[int]]:
+        found = reply["cursor"]
+        self.id = int(found["id"])
+        return _array(found.raw, field.encode())
+
+
+def killed(name: str, cursor: int) -> Command:
+    """Return the command that ends a cursor."""
+    return {"killCursors": name, "cursors": [Int64(cursor)]}
+
+
+def _array(data: bytes, field: bytes) -> tuple[bytes, Sequence[int]]:
+    """Find the documents of a batch in the reply's `cursor`, whose bytes are left where they are."""
+    at = data.find(b"%c%b\0" % (ARRAY, field))
+    if at < 0:
+        raise InvalidBSON("a reply without a batch")
+    at += len(field) + 2
+    end = at + LENGTH(data, at)[0] - 1
+    starts, at = [], at + 4
+    while at < end:
+        if data[at] != OBJECT:
+            raise InvalidBSON("a batch of something else than documents")
+        at = data.index(0, at) + 1
+        starts.append(at)
+        at += LENGTH(data, at)[0]
+    if at != end:
+        raise InvalidBSON("a batch that does not end where it says")
+    return data, starts

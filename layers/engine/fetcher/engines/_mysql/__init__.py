@@ -1,0 +1,1 @@
+"""What `mysql.py` is made of: opening, catalog, values, statements, the wire, and errors."""

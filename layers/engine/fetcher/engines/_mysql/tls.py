@@ -1,0 +1,54 @@
+"""TLS by the four modes of MySQL, doing what they say, with certificates given as text."""
+
+import os
+import ssl
+
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Connection, Secret
+
+MODES = ("false", "true", "skip-verify", "preferred")
+
+
+def contexts(to: Connection, secret: Secret) -> tuple[ssl.SSLContext | None, ...]:
+    """Return what to try in turn; None is clear text, and only tried where the mode allows it.
+
+    `true` verifies the certificate and the host's name, against `ca` or else the system's authorities.
+    `preferred` falls back when the server offers no TLS, and like `skip-verify` trusts any certificate.
+    """
+    match to.tls_mode or "false":
+        case "false":
+            return (None,)
+        case "true":
+            return (_context(secret, verified=True),)
+        case "skip-verify":
+            return (_context(secret, verified=False),)
+        case "preferred":
+            return (_context(secret, verified=False), None)
+        case mode:
+            raise InvalidRequestError(f"unknown TLS mode {mode!r} for MySQL; known: {', '.join(MODES)}")
+
+
+def _context(secret: Secret, *, verified: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=secret.tls_ca or None)
+        # The certificates that MySQL makes for itself lack what Python 3.13 began to insist on.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not verified:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if secret.tls_certificate:
+            _identify(context, secret.tls_certificate, secret.tls_key or "")
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
+    return context
+
+
+def _identify(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load the client's certificate from a file that exists only in memory: no key ever reaches a disk."""
+    descriptor = os.memfd_create("tls")
+    try:
+        os.write(descriptor, f"{certificate}\n{key}".encode())
+        # Without a password of our own OpenSSL would ask for one on a terminal.
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,145 @@
+"""MongoDB 7 and later, by pymongo: documents in the order of `_id`, their BSON written as JSON as it arrives."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import pymongo
+from pymongo.errors import OperationFailure, PyMongoError
+
+from fetcher.engines._mongodb.catalog import discovered
+from fetcher.engines._mongodb.client import Client, descriptor, opened
+from fetcher.engines._mongodb.cursor import Cursor, Database, killed
+from fetcher.engines._mongodb.documents import pages, projection
+from fetcher.engines._mongodb.errors import explained, refused
+from fetcher.engines._mongodb.filters import filters
+from fetcher.engines._mongodb.keys import KEY, behind
+from fetcher.engines._mongodb.names import Collections
+from fetcher.engines._watchdog import Watchdog
+from fetcher.errors import FetcherError, RefusedError
+from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
+
+CANCEL_SECONDS = 2.0
+PROBE_SECONDS = 5.0
+
+NAMING = Collections()
+
+log = logging.getLogger(__name__)
+
+
+class MongoDBSession:
+    """A `Session`: it sees what a majority has, but each batch as it is then; documents may change meanwhile."""
+
+    def __init__(self, database: Database, watchdog: Watchdog, isolation: str, other: "_Other") -> None:
+        self.isolation = isolation
+        self._database = database
+        self._watchdog = watchdog
+        self._other = other
+        self._cursors: dict[int, Cursor] = {}
+
+    def discover(self, scope: Sequence[str]) -> Catalog:
+        """Describe these collections, or all, by a bounded sample of each."""
+        with self._watchdog.waiting(explained):
+            return discovered(self._database, scope)
+
+    def read(self, query: Query, after: Position | None) -> Iterator[Page]:
+        """Yield pages of documents; a read that is left half-way is forgotten by the server."""
+        with self._watchdog.waiting(explained):
+            cursor = self._started(query, after)
+        self._cursors[id(cursor)] = cursor
+        rows = pages(cursor, query, self._watchdog.beat)
+        try:
+            while (page := self._next(rows)) is not None:
+                yield page
+        finally:
+            del self._cursors[id(cursor)]
+            if not self._watchdog.ended:
+                with suppress(PyMongoError), pymongo.timeout(CANCEL_SECONDS):
+                    cursor.kill()
+
+    def _started(self, query: Query, after: Position | None) -> Cursor:
+        terms = [] if after is None else [behind(after)]
+        sort = {"sort": {KEY: 1}} if query.key else {}
+        options = {"filter": filters(query.conditions, *terms), **sort, **projection(query)}
+        return self._database.find(query.path[-1], round(1000 * self._watchdog.left()), options)
+
+    def _next(self, rows: Iterator[Page]) -> Page | None:
+        with self._watchdog.waiting(explained):
+            return next(rows, None)
+
+    def cancel(self) -> None:
+        """End cursors and what works for us over a second connection, then drop the socket whatever happened."""
+        self._watchdog.note("canceled")
+        try:
+            self._other.end([(cursor.name, cursor.id) for cursor in list(self._cursors.values()) if cursor.id])
+        except Exception:
+            log.debug("the cancel request did not get through", exc_info=True)
+        finally:
+            self._watchdog.end("canceled")
+
+
+class _Other:
+    """Asks and tells the server about a session over a connection of its own."""
+
+    def __init__(self, to: Connection, secret: Secret, application: str) -> None:
+        self.connection: int | None = None
+        self._database = to.database
+        self._opened = partial(opened, to, secret, application=application)
+
+    def working(self) -> bool:
+        """Whether the server computes for the session."""
+        try:
+            with self._client(PROBE_SECONDS) as client:
+                return bool(self._operations(client))
+        except (FetcherError, PyMongoError, OSError):
+            return False
+
+    def end(self, cursors: Sequence[tuple[str, int]]) -> None:
+        """Kill the session's operations, and cursors that wait for their next batch."""
+        with self._client(CANCEL_SECONDS) as client:
+            for operation in self._operations(client):
+                client.admin.command({"killOp": 1, "op": operation["opid"]})
+            for name, cursor in cursors:
+                client[self._database].command(killed(name, cursor))
+
+    def _operations(self, client: Client) -> Sequence[dict[str, Any]]:
+        """Every user may see and end what is his own."""
+        if self.connection is None:
+            return ()
+        found = client.admin.command({"currentOp": 1, "$ownOps": True, "connectionId": self.connection})
+        return [each for each in found["inprog"] if each.get("active") and each.get("connectionId") == self.connection]
+
+    @contextmanager
+    def _client(self, seconds: float) -> Iterator[Client]:
+        with pymongo.timeout(seconds), self._opened(seconds=seconds) as client:
+            yield client
+
+
+@contextmanager
+def connect(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[MongoDBSession]:
+    """Open a session on the checked address itself; no other member of a replica set is looked for."""
+    other = _Other(to, secret, application)
+    with ExitStack() as stack:
+        watchdog = stack.enter_context(Watchdog(seconds, working=other.working))
+        with watchdog.waiting(refused):
+            client = stack.enter_context(opened(to, secret, seconds=seconds, application=application))
+            hello = client.admin.command("hello")
+            watchdog.guard(descriptor(client))
+        with watchdog.waiting(explained):
+            _must_exist(client, to.database)
+            other.connection = hello.get("connectionId")
+            concern = "majority" if "setName" in hello or hello.get("msg") == "isdbgrid" else "local"
+            database = stack.enter_context(closing(Database(client, to.database, concern)))
+        yield MongoDBSession(database, watchdog, f"read concern {concern}", other)
+
+
+def _must_exist(client: Client, name: str) -> None:
+    """MongoDB would take an unknown database for an empty one. Who may not list databases is let pass."""
+    try:
+        listed = client.admin.command({"listDatabases": 1, "nameOnly": True, "filter": {"name": name}})
+    except OperationFailure:
+        return
+    if not listed["databases"]:
+        raise RefusedError("MongoDB has no such database")

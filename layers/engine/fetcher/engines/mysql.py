@@ -1,0 +1,125 @@
+"""MySQL 8 and MariaDB, by PyMySQL: one read-only, repeatable-read snapshot for each session.
+
+A connection is to one database, and its tables are named without it. The snapshot begins with the first
+question, not with the login: a connection that is only tested costs the server nothing.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from fetcher.engines._mysql.catalog import discovered
+from fetcher.engines._mysql.errors import explained
+from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared
+from fetcher.engines._mysql.rows import Rows, Statement
+from fetcher.engines._mysql.wire import abandoned
+from fetcher.engines._names import WholeNames
+from fetcher.engines._watchdog import Watchdog
+from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
+
+BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+CANCEL_SECONDS = 2.0
+PROBE_SECONDS = 5.0
+
+IDLE = frozenset({b"Sleep"})
+SENDING = frozenset({b"Writing to net", b"Sending to client"})
+"""What MariaDB and MySQL say of a thread that waits for us, and not we for it."""
+
+NAMING = WholeNames()
+
+log = logging.getLogger(__name__)
+
+
+class MySQLSession:
+    """A `Session` on the connected database; values are rendered by the server."""
+
+    isolation = "repeatable read"
+
+    def __init__(self, connection: Opened, watchdog: Watchdog, way: Way) -> None:
+        self._connection = connection
+        self._watchdog = watchdog
+        self._way = way
+        self._begun = False
+
+    def discover(self, scope: Sequence[str]) -> Catalog:
+        """Describe the tables and views of the connected database in a constant number of queries."""
+        with self._watchdog.waiting(explained):
+            self._begin()
+            return discovered(self._connection)
+
+    def read(self, query: Query, after: Position | None) -> Iterator[Page]:
+        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
+        rows = Rows(query, self._watchdog)
+        try:
+            with self._watchdog.waiting(explained):
+                self._begin()
+                rows.start(self._connection, Statement(query, after))
+            while (page := self._next(rows)) is not None:
+                yield page
+        finally:
+            if not rows.ended:
+                abandoned(self._connection)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            with self._connection.cursor() as cursor:
+                cursor.execute(BEGIN)
+            self._begun = True
+
+    def _next(self, rows: Rows) -> Page | None:
+        with self._watchdog.waiting(explained):
+            return rows.page()
+
+    def cancel(self) -> None:
+        """End the session at the server over a second connection, then drop the socket whatever it answered."""
+        self._watchdog.note("canceled")
+        try:
+            with _beside(self._way, CANCEL_SECONDS) as other:
+                other.kill(self._connection.thread_id())
+        except Exception:
+            log.debug("the cancel request did not get through", exc_info=True)
+        finally:
+            self._watchdog.end("canceled")
+
+
+@contextmanager
+def connect(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[MySQLSession]:
+    """Open a session from parts, at the checked address; the host's name is what a certificate must show."""
+    way = Way.to(to, secret, application)
+    probe = _Probe(way)
+    with Watchdog(seconds, working=probe) as watchdog:
+        connection = prepared(way, watchdog)
+        try:
+            probe.thread = connection.thread_id()
+            yield MySQLSession(connection, watchdog, way)
+        finally:
+            closed(connection)
+
+
+@contextmanager
+def _beside(way: Way, seconds: float) -> Iterator[Opened]:
+    """Open a second connection for a word about the first."""
+    with Watchdog(seconds) as watchdog:
+        connection = opened(way, watchdog)
+        try:
+            yield connection
+        finally:
+            closed(connection)
+
+
+class _Probe:
+    """Asks over a connection of its own whether the session's thread computes, or waits for us."""
+
+    def __init__(self, way: Way) -> None:
+        self.thread: int | None = None
+        self._way = way
+
+    def __call__(self) -> bool:
+        if self.thread is None:
+            return False
+        with suppress(Exception), _beside(self._way, PROBE_SECONDS) as other, other.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            found = {int(row[0]): (row[4], row[6]) for row in cursor}
+            command, state = found[self.thread]
+            return command not in IDLE and state not in SENDING
+        return False

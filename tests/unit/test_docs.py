@@ -1,0 +1,357 @@
+"""The documentation is held against the code: nothing is missing, no link leads nowhere, snippets run."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from fetcher.core import lifecycle
+from fetcher.core.canonical import strict_loads
+from fetcher.core.manifest import Manifest, ResultEntry, render
+from fetcher.core.request import parse
+from fetcher.core.seal import START_OF_CHAIN, Chunk, Seal, chained
+from fetcher.engines._postgresql.values import TYPES
+from fetcher.model import OPERATORS, Limits
+from fetcher_cli.app import app as command_line
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "benchmarks" / "README.md"])
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+KEY = bytes(range(32))
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+@cache
+def text(page: Path) -> str:
+    return page.read_text()
+
+
+def code_words(page: Path) -> set[str]:
+    """What stands in backticks."""
+    return set(re.findall(r"`([^`\n]+)`", FENCE.sub("", text(page))))
+
+
+def rows(page: Path, first: str) -> Iterator[list[str]]:
+    """Yield the cells of the table whose header begins with `first`."""
+    lines = iter(text(page).splitlines())
+    for line in lines:
+        if line.startswith(f"| {first} |"):
+            next(lines)
+            for row in lines:
+                if not row.startswith("|"):
+                    return
+                yield [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+# --- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", text(page))):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path) if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+@pytest.mark.parametrize("page", [*DOCS.glob("*.md"), *ROOT.glob("[A-Z]*.md")], ids=lambda page: page.name)
+def test_every_page_is_reached_from_the_readme(page: Path) -> None:
+    assert page == README or f"({page.relative_to(ROOT)}" in text(README)
+
+
+def test_the_tree_of_the_readme_exists() -> None:
+    block = re.search(r"## Where things are\n\n```\n(.*?)```", text(README), re.DOTALL)
+    assert block is not None
+    named = [line.split()[0] for line in block[1].splitlines()]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert len(named) > 10
+
+
+# --- commands, targets, variables
+
+
+def commands() -> Iterator[str]:
+    group: Any = typer.main.get_command(command_line)
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        yield from (f"{name} {sub}" for sub in inner) if inner else [name]
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert any(f"fetcher {command}" in word for row in rows(README, "command") for word in row[:1])
+
+
+def test_the_documented_commands_and_options_exist() -> None:
+    known = set(commands())
+    for page in PAGES:
+        for line in re.findall(r"\bfetcher ((?:connections )?[a-z][a-z-]+)", "\n".join(code_words(page))):
+            assert line in known or line.split()[0] in known, f"{page.name}: fetcher {line}"
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_every_make_target_is_documented_and_every_documented_one_exists() -> None:
+    documented = {name for page in PAGES for name in re.findall(r"\bmake ([a-z]+)\b", text(page))}
+    assert targets() - {"help"} <= {name for name in re.findall(r"\bmake ([a-z]+)\b", text(README))}
+    quoted = {name for page in PAGES for word in code_words(page) for name in re.findall(r"^make ([a-z]+)", word)}
+    assert quoted <= targets()
+    assert documented
+
+
+def variables(*folders: str) -> set[str]:
+    found: set[str] = set()
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*.py"):
+            found |= set(re.findall(r'"((?:FETCHER|ENGINE|POWERTOOLS)_[A-Z_]+)"', path.read_text()))
+    return found
+
+
+@pytest.mark.parametrize("variable", sorted(variables("layers/engine", "functions")))
+def test_every_environment_variable_is_in_the_readme(variable: str) -> None:
+    assert any(variable in row[0] for row in rows(README, "variable"))
+
+
+def test_every_documented_variable_is_read_somewhere() -> None:
+    template = (ROOT / "template.yaml").read_text()
+    named = {word for row in rows(README, "variable") for word in re.findall(r"`([A-Z_]+)`", row[0])}
+    read = variables("layers/engine", "functions", "infra")
+    assert {name for name in named if name not in read and name not in template} == set()
+
+
+def template() -> dict[str, Any]:
+    """Read the template; intrinsics are not of interest here."""
+
+    class Loader(yaml.SafeLoader):
+        """Takes tags such as `!Ref` as nothing."""
+
+    Loader.add_multi_constructor("!", lambda *_: None)  # type: ignore[no-untyped-call]
+    loaded: dict[str, Any] = yaml.load((ROOT / "template.yaml").read_text(), Loader)  # noqa: S506 - a safe loader
+    return loaded
+
+
+def test_every_parameter_that_is_named_exists() -> None:
+    known = set(template()["Parameters"])
+    named = {word for row in rows(README, "parameter") for word in re.findall(r"`([A-Z]\w+)`", row[0])}
+    named |= {word for row in rows(README, "variable") for word in re.findall(r"`([A-Z]\w+)`", row[1])}
+    assert {name for name in named if not name.startswith("FETCHER")} <= known
+    assert len(named) > 10
+
+
+def test_every_alarm_is_in_the_runbook() -> None:
+    resources = template()["Resources"].items()
+    alarms = {name for name, resource in resources if resource["Type"] == "AWS::CloudWatch::Alarm"}
+    documented = {word for row in rows(DOCS / "operations.md", "alarm") for word in re.findall(r"`(\w+)`", row[0])}
+    assert alarms == documented
+
+
+def test_every_metric_is_documented() -> None:
+    sources = "".join(path.read_text() for folder in ("functions", "layers") for path in (ROOT / folder).rglob("*.py"))
+    counted = set(re.findall(r'\b(?:count|add_metric|single_metric)\((?:name=)?\s*"(\w+)"', sources))
+    documented = {word for row in rows(DOCS / "operations.md", "metric") for word in re.findall(r"`(\w+)`", row[0])}
+    assert counted <= documented
+    assert "JobsFailed" in documented
+
+
+# --- API
+
+
+@cache
+def routes() -> frozenset[tuple[str, str]]:
+    from submit.app import app
+
+    found = [*app._static_routes, *app._dynamic_routes]
+    names = [(method, route.path) for route in found for method in _methods(route)]
+    return frozenset((method, re.sub(r"<\w+>", "{id}", path)) for method, path in names)
+
+
+def _methods(route: Any) -> list[str]:
+    return [route.method] if isinstance(route.method, str) else list(route.method)
+
+
+def test_every_route_is_documented_and_every_documented_one_exists() -> None:
+    documented = {(row[0], row[1].strip("`")) for row in rows(DOCS / "api.md", "method")}
+    local_only = {("GET", "/docs"), ("GET", "/docs/swagger")}
+    assert documented == {route for route in routes() if route not in local_only}
+
+
+def code_rows() -> dict[str, list[str]]:
+    return {row[0].strip("`"): row for row in rows(DOCS / "api.md", "code")}
+
+
+def test_every_code_of_a_problem_is_documented_with_its_status() -> None:
+    from submit.problems import TITLES, status_of
+
+    documented = code_rows()
+    for code in TITLES:
+        assert documented[code][1] == str(int(status_of(code))), code
+
+
+def test_every_code_in_the_sources_is_documented() -> None:
+    found: set[str] = set()
+    for folder in ("functions", "layers"):
+        for path in (ROOT / folder).rglob("*.py"):
+            found |= set(re.findall(r"FET-\d{4}", path.read_text()))
+    assert found <= code_rows().keys()
+
+
+def test_every_family_is_documented() -> None:
+    from fetcher.errors import FetcherError
+
+    families = {error.family: error.code for error in [FetcherError, *FetcherError.__subclasses__()]}
+    told = {row[1]: code for code, row in code_rows().items() if not row[1].isdigit()}
+    assert families.keys() == told.keys()
+    assert {family: code for family, code in families.items() if family != "invalid"} == {
+        family: code for family, code in told.items() if family != "invalid"
+    }
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_operator_is_in_the_readme(operator: str) -> None:
+    assert any(f"`{operator}`" in row[0] for row in rows(README, "operator"))
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    told = " ".join(" ".join(row) for row in rows(README, "what"))
+    limits = Limits()
+    assert f"| {limits.datasources}, {limits.tables}, {limits.fields} |" in text(README)
+    assert f"| {limits.filter_fields}, {limits.filter_values:,} |" in text(README)
+    assert f"{limits.seconds / 60:.0f} minutes" in told
+    assert f"{limits.result_bytes / 2**20:.0f} MiB" in told
+
+
+def test_every_member_of_a_job_is_documented() -> None:
+    sources = (ROOT / "functions" / "submit" / "views.py").read_text()
+    body = sources[sources.index("def job_view") : sources.index("def summary_view")]
+    body += sources[sources.index("def _result_view") :]
+    assert set(re.findall(r'^\s+"(\w+)":', body, re.MULTILINE)) <= code_words(DOCS / "api.md")
+
+
+# --- events, life, values
+
+
+def fields(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, member in schema.get("properties", {}).items():
+        yield f"{prefix}{name}"
+        yield from fields(member, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("name", ["job.completed", "job.failed"])
+def test_every_event_field_is_documented(name: str) -> None:
+    schema = json.loads((ROOT / "infra" / "schemas" / f"{name}.json").read_text())
+    documented = {word for row in rows(DOCS / "events.md", "field") for word in re.findall(r"`([\w.]+)`", row[0])}
+    assert {field for field in fields(schema) if field not in {"result", "error"}} <= documented
+
+
+def test_every_transition_is_documented_and_every_documented_one_exists() -> None:
+    documented = [row[0] for row in rows(DOCS / "architecture.md", "event")]
+    assert sorted(documented) == sorted(str(event) for event in lifecycle.Event)
+
+
+def test_every_builtin_type_has_its_encoding_and_an_example() -> None:
+    told = {row[0].strip("`"): row[1] for row in rows(DOCS / "values.md", "PostgreSQL")}
+    assert {name: told.get(name) for name in TYPES} == {name: str(encoding) for name, encoding in TYPES.items()}
+
+
+# --- examples and snippets
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("job*.json")), ids=lambda path: path.name)
+def test_the_example_requests_are_requests(path: Path) -> None:
+    parse(strict_loads(path.read_bytes()))
+
+
+def test_the_request_of_the_readme_is_a_request() -> None:
+    block = re.search(r"## The request.*?```json\n(.*?)```", text(README), re.DOTALL)
+    assert block is not None
+    assert parse(strict_loads(block[1])).source == "payments"
+
+
+def test_the_pattern_of_the_events_page_is_the_example() -> None:
+    block = re.search(r"## A rule.*?```json\n(.*?)```", text(DOCS / "events.md"), re.DOTALL)
+    assert block is not None
+    assert json.loads(block[1]) == json.loads((ROOT / "examples" / "event-pattern.json").read_text())
+
+
+def snippet(language: str) -> str:
+    block = re.search(rf"<!-- tested: {language} -->\n```\w+\n(.*?)```", text(README), re.DOTALL)
+    assert block is not None
+    return block[1]
+
+
+@pytest.fixture
+def signed(tmp_path: Path) -> str:
+    """Store a signed result and its manifest; return the signature."""
+    result = b'{"pg":{"accounts":[]}}'
+    seal, digest = Seal(KEY), hashlib.sha256(result).hexdigest()
+    seal.update(result)
+    chunk = Chunk(len(result), digest, chained(START_OF_CHAIN, digest))
+    entry = ResultEntry("results/default/u.json", len(result), digest, seal.hmac, "1", (chunk,))
+    times = {name: "2026-01-31T08:00:00.000Z" for name in ("created_at", "started_at", "completed_at")}
+    manifest = Manifest("job", "default", "0", "0", (), entry, **times, attempts=1, engine_version="0")
+    (tmp_path / "result.json").write_bytes(result)
+    (tmp_path / "manifest.json").write_bytes(render(manifest, KEY))
+    return seal.hmac
+
+
+def ran(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, check=False
+    )
+
+
+def python(folder: Path) -> subprocess.CompletedProcess[str]:
+    arguments = ("result.json", "manifest.json", KEY.hex())
+    return ran(folder, sys.executable, "-W", "ignore", "-c", snippet("python"), *arguments)
+
+
+def test_the_python_snippet_is_ten_lines_and_verifies(tmp_path: Path, signed: str) -> None:
+    assert len(snippet("python").splitlines()) <= 10
+    assert python(tmp_path).stdout == "verified\n"
+
+
+@pytest.mark.parametrize("name", ["result.json", "manifest.json"])
+def test_the_python_snippet_finds_one_flipped_bit(tmp_path: Path, signed: str, name: str) -> None:
+    changed = bytearray((tmp_path / name).read_bytes())
+    changed[12] ^= 1
+    (tmp_path / name).write_bytes(changed)
+    done = python(tmp_path)
+    assert (done.returncode, "not genuine" in done.stderr) == (1, True)
+
+
+def test_the_shell_snippet_verifies(tmp_path: Path, signed: str) -> None:
+    script = snippet("shell")
+    assert ran(tmp_path, "sh", "-c", script, KEY=KEY.hex(), EXPECTED=signed).stdout == "verified\n"
+    assert ran(tmp_path, "sh", "-c", script, KEY=KEY.hex(), EXPECTED="0" * 64).stdout == ""
+
+
+# --- the project speaks of itself alone
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_end_somewhere(page: Path) -> None:
+    """Prose wraps; tables, links and code may be as long as they are."""
+    prose = [line for line in FENCE.sub("", text(page)).splitlines() if not line.startswith(("|", "<!--"))]
+    assert [line for line in prose if len(line) > 140 and "](" not in line] == []
