@@ -17,6 +17,7 @@ from fetcher.errors import InvalidRequestError
 from submit import cursors
 from submit.accepting import accept
 from submit.answers import answer, tagged
+from submit.canceling import end_canceled
 from submit.context import caller, header, identifier
 from submit.schemas import JobBody
 from submit.services import services
@@ -86,6 +87,17 @@ def get_manifest(job_id: str) -> Response[Any]:
     where = _stored(_job(job_id))["manifestPath"]
     body = services().s3.get_object(**_object(where))["Body"].read().decode()
     return Response(200, "application/json", body, headers={"Cache-Control": "no-store"})
+
+
+@router.post(f"{PATH}/<job_id>/cancel", summary="Cancel a job", tags=["jobs"])
+def cancel_job(job_id: str) -> Response[Any]:
+    """Ask a job to stop; it ends as failed, family `canceled`, within seconds and at the source too."""
+    extraction = _job(job_id)
+    if not services().extractions.cancel(extraction.tenant, extraction.id):
+        raise InvalidRequestError("the job has ended already", code="FET-2007")
+    canceled = end_canceled(services(), _job(job_id))
+    headers = {"Location": f"{PATH}/{canceled.id}", "Retry-After": POLL_SECONDS}
+    return answer(202, {"jobId": canceled.id, "status": str(canceled.status), "message": "Cancel accepted"}, headers)
 
 
 @router.delete(f"{PATH}/<job_id>/result", summary="Erase the result of a job", tags=["jobs"])

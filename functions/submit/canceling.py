@@ -1,0 +1,25 @@
+"""The end of a job that was canceled while nobody worked on it; a live worker hears of it by its heartbeat."""
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fetcher.aws import queues, results
+from fetcher.aws.records import Failed
+from fetcher.aws.telemetry import count_ended, logger
+from fetcher.core.extraction import Extraction
+from fetcher.errors import CanceledError, LostClaimError
+from submit.services import Services
+
+
+def end_canceled(services: Services, extraction: Extraction) -> Extraction:
+    """End the job now if no worker holds it; return it as it is then."""
+    try:
+        ended = services.extractions.terminate(extraction, Failed(CanceledError("the job was canceled")), claimed=False)
+    except LostClaimError:
+        return extraction
+    count_ended(ended)
+    try:
+        results.discard(services.s3, services.settings.bucket, ended)
+        queues.send(services.sqs, services.settings.notifications_queue, ended.message)
+    except (ClientError, BotoCoreError):
+        logger.warning("the rest is left to the sweeper and to the bucket's rules", exc_info=True)
+    return ended

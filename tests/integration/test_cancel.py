@@ -1,0 +1,104 @@
+"""A cancel takes effect wherever the job is, and an accepted one always ends as canceled."""
+
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from fetcher.core.faults import Point
+from tests.integration.test_bounds import active_queries, view
+from tests.rig import EXTRACT, Rig, sqs_event, until
+
+pytestmark = pytest.mark.stack
+
+
+def posted(service: Rig, table: str, name: str) -> str:
+    """Post a job and return its id."""
+    body = {
+        "dataRequest": {"mappedFields": {"my_postgres": {table: ["*"]}}},
+        "metadata": {"source": "payments", "correlationId": name},
+    }
+    return str(service.post(body).json()["jobId"])
+
+
+def message_of(job_id: str) -> Any:
+    """The event that brings the job to a worker."""
+    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0}))
+
+
+def cancel(service: Rig, job_id: str) -> int:
+    """Ask for the end; return the status of the answer."""
+    return service.http("POST", f"/v1/fetcher/{job_id}/cancel").status
+
+
+def ended_canceled(service: Rig, job_id: str) -> bool:
+    """Whether the job has ended as canceled, with nothing left."""
+    job = service.job(job_id)
+    if job["status"] != "failed":
+        return False
+    assert job["error"]["family"] == "canceled"
+    assert not [key for key in service.objects() + service.uploads() if job_id in key]
+    return True
+
+
+def test_a_queued_job_ends_at_once(service: Rig) -> None:
+    """Issue: also while queued; the message that comes later has no effect."""
+    job_id = posted(service, "public.accounts", "queued")
+    assert cancel(service, job_id) == 202
+    assert ended_canceled(service, job_id)
+    assert service.invoke(EXTRACT, message_of(job_id)).payload == {"batchItemFailures": []}
+    assert ended_canceled(service, job_id)
+    assert cancel(service, job_id) == 409
+
+
+def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> None:
+    """Issue: within two seconds and one page."""
+    view(
+        service,
+        "canceled",
+        "SELECT n, repeat('x', 100) AS text, pg_sleep(0.001)::text AS s FROM generate_series(1, 1000000) n",
+    )
+    job_id = posted(service, "canceled", "running")
+    worker = threading.Thread(target=service.invoke, args=(EXTRACT, message_of(job_id)))
+    worker.start()
+    until(lambda: service.job(job_id)["progress"]["rows"] > 0, "the first rows")
+    begun = time.monotonic()
+    assert cancel(service, job_id) == 202
+    worker.join(timeout=30)
+    assert time.monotonic() - begun < 15
+    assert ended_canceled(service, job_id)
+    assert active_queries(service, job_id) == 0
+
+
+def test_a_job_whose_worker_died_ends_canceled_by_whoever_comes_next(service: Rig) -> None:
+    """Design §4: while a dead worker's lease lives the cancel waits; then it is the end."""
+    job_id = posted(service, "public.movements", "dead worker")
+    with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.PART_STORED}) as envelope:
+        report = envelope.invoke(message_of(job_id))
+        assert report.outcome == "exited", report.log
+    assert cancel(service, job_id) == 202
+
+    def swept() -> bool:
+        service.sweep()
+        service.work()
+        return ended_canceled(service, job_id)
+
+    until(swept, "the end")
+
+
+def test_a_cancel_before_finish_wins(service: Rig) -> None:
+    """Design §4: finish is refused once a cancel was accepted, and the stored object is removed."""
+    job_id = posted(service, "public.accounts", "sealing")
+    with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.MANIFEST_STORED}) as envelope:
+        report = envelope.invoke(message_of(job_id))
+        assert report.outcome == "exited", report.log
+    assert cancel(service, job_id) == 202
+
+    def swept() -> bool:
+        service.sweep()
+        service.work()
+        return ended_canceled(service, job_id)
+
+    until(swept, "the end")
