@@ -46,12 +46,14 @@ def _fill(server: postgresql.Server, load: Load) -> None:
 
 def _table(load: Load, costs: Mapping[str, Cost]) -> list[str]:
     reference = costs[REFERENCE]
-    rows = [
-        f"| {name} | {each.wall / reference.wall:.2f} | {each.wall:.1f} | {each.cpu:.1f} | {'–' if each.peak is None else round(each.peak)} |"
-        for name, each in costs.items()
-    ]
+    rows = [_row(name, each, each.wall / reference.wall) for name, each in costs.items()]
     title = f"**{load.name}**: {load.rows:,} rows"
     return [title, "", "| | ratio | wall s | client cpu s | peak MiB |", "|--|--|--|--|--|", *rows]
+
+
+def _row(name: str, cost: Cost, ratio: float) -> str:
+    peak = "–" if cost.peak is None else f"{cost.peak:.0f}"
+    return f"| {name} | {ratio:.2f} | {cost.wall:.1f} | {cost.cpu:.1f} | {peak} |"
 
 
 def _machine(server: postgresql.Server) -> str:

@@ -55,6 +55,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if _is_worker(session.config) or reporter is None or "CI" not in os.environ:
         return
+    reporter.ensure_newline()
     for report in reporter.stats.get("skipped", []):
         reason = str(report.longrepr[-1])
         if not any(name in reason.lower() for name in MAY_BE_SKIPPED):

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fetcher.aws import queues
 from fetcher.aws.clients import client
 from fetcher.aws.events import publish
-from fetcher.aws.extractions import Extractions
+from fetcher.aws.outboxes import Outboxes
 from fetcher.aws.telemetry import count, logger, metrics
 from fetcher.core.clock import now_ms
 from fetcher.core.extraction import Message
@@ -26,7 +26,7 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 class Services:
     """What notify needs: the outbox and the bus."""
 
-    extractions: Extractions
+    outboxes: Outboxes
     events: Any
     bus: str
 
@@ -35,15 +35,8 @@ class Services:
 def services() -> Services:
     """Build the services of this process."""
     settings = load()
-    extractions = Extractions(
-        client("dynamodb"),
-        settings.main_table,
-        now_ms,
-        lease_ms=settings.lease_ms,
-        window_ms=settings.duplicate_window_ms,
-        dispatch_ms=settings.dispatch_ms,
-    )
-    return Services(extractions, client("events"), settings.bus)
+    outboxes = Outboxes(client("dynamodb"), settings.main_table, now_ms, dispatch_ms=settings.dispatch_ms)
+    return Services(outboxes, client("events"), settings.bus)
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -61,12 +54,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
 def notify(services: Services, message: Message) -> None:
     """Publish one terminal event unless it is known to be published."""
-    outbox = services.extractions.outbox(message.tenant, message.extraction_id)
+    outbox = services.outboxes.get(message.tenant, message.extraction_id)
     if outbox is None or outbox.published_at is not None:
         logger.info("nothing to publish")
         return
     publish(services.events, services.bus, outbox)
     reach(Point.PUBLISHED)
-    if services.extractions.published(outbox):
+    if services.outboxes.published(outbox):
         count("EventsPublished")
     reach(Point.MARKED)

@@ -7,8 +7,10 @@ from typing import Any
 from fetcher.aws.clients import client
 from fetcher.aws.connections import Connections
 from fetcher.aws.extractions import Extractions
+from fetcher.aws.outboxes import Outboxes
 from fetcher.aws.secrets import Vault
 from fetcher.aws.sources import Sources
+from fetcher.aws.sweeping import Overdue
 from fetcher.core.clock import now_ms
 from fetcher.ports import Clock
 from fetcher.settings import Settings, load
@@ -21,6 +23,8 @@ class Services:
     settings: Settings
     clock: Clock
     extractions: Extractions
+    outboxes: Outboxes
+    overdue: Overdue
     connections: Connections
     vault: Vault
     sources: Sources
@@ -45,6 +49,8 @@ def services() -> Services:
             window_ms=settings.duplicate_window_ms,
             dispatch_ms=settings.dispatch_ms,
         ),
+        outboxes=Outboxes(dynamodb, settings.main_table, now_ms, dispatch_ms=settings.dispatch_ms),
+        overdue=Overdue(dynamodb, settings.main_table, now_ms),
         connections=Connections(dynamodb, settings.connections_table, settings.main_table, now_ms),
         vault=vault,
         sources=Sources(vault, settings),

@@ -22,32 +22,36 @@ MARGIN_MS = 10_000
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """Sweep once; what time does not suffice for is due again in a minute."""
     at = services()
-    swept = 0
-    for due in at.extractions.due(at.clock()):
+    swept, oldest = 0, 0.0
+    for due in at.overdue.rows():
         if context.get_remaining_time_in_millis() < MARGIN_MS:
             break
         try:
-            swept += sweep(at, due)
+            item = at.overdue.item(due)
+            swept += sweep(at, due, item)
         except (ClientError, BotoCoreError, FetcherError):
             logger.exception("an item could not be swept; it stays due")
+        else:
+            oldest = max(oldest, _age(at, item))
     count("Swept", swept)
+    count("OutboxAgeSeconds", oldest, MetricUnit.Seconds)
     return {"swept": swept}
 
 
-def sweep(at: Services, due: Due) -> bool:
+def sweep(at: Services, due: Due, item: Extraction | Outbox | None) -> bool:
     """Do what one due item needs. False when it needed nothing or another sweep was first."""
-    match at.extractions.at(due):
+    match item:
         case Extraction() as extraction:
-            return _extraction(at, extraction)
+            return _extraction(at, due, extraction)
         case Outbox() as outbox:
             return _outbox(at, outbox)
         case _:
             return False
 
 
-def _extraction(at: Services, extraction: Extraction) -> bool:
+def _extraction(at: Services, due: Due, extraction: Extraction) -> bool:
     action, error = decide(extraction, at.clock(), at.settings.max_queued_ms)
-    if action is Action.WAIT or not at.extractions.sweep(extraction):
+    if action is Action.WAIT or not at.overdue.take(due):
         return False
     logger.info("swept", extra={"extraction_id": extraction.id, "action": str(action)})
     if error is not None:
@@ -76,8 +80,12 @@ def _clean(at: Services, ended: Extraction) -> None:
 
 
 def _outbox(at: Services, outbox: Outbox) -> bool:
-    if not at.extractions.sweep_outbox(outbox):
+    if not at.outboxes.take(outbox):
         return False
     queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
-    count("OutboxAgeSeconds", (at.clock() - outbox.ended_ms) / 1000, MetricUnit.Seconds)
     return True
+
+
+def _age(at: Services, item: Extraction | Outbox | None) -> float:
+    """Seconds that an overdue event has waited; an alarm watches the oldest one's."""
+    return (at.clock() - item.ended_ms) / 1000 if isinstance(item, Outbox) else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
-from botocore.exceptions import ClientError, WaiterError
+from botocore.exceptions import ClientError, EndpointConnectionError, WaiterError
 
 from infra.layer import LAMBDA, build
 from infra.local import archive
@@ -50,9 +50,14 @@ def remove(endpoint: Endpoint, name: str) -> None:
     """Delete a stack from an endpoint that goes on without us; what the template retains stays."""
     session = endpoint.session()
     cloudformation = session.client("cloudformation", endpoint_url=endpoint.url)
-    cloudformation.delete_stack(StackName=name)
-    waiter = cloudformation.get_waiter("stack_delete_complete")
-    waiter.wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    with suppress(EndpointConnectionError):  # an endpoint that ended took everything along
+        cloudformation.delete_stack(StackName=name)
+        waiter = cloudformation.get_waiter("stack_delete_complete")
+        waiter.wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+        _remove_artifacts(endpoint, session, name)
+
+
+def _remove_artifacts(endpoint: Endpoint, session: boto3.Session, name: str) -> None:
     s3 = session.client("s3", endpoint_url=endpoint.url)
     with suppress(s3.exceptions.NoSuchBucket):
         for stored in s3.list_objects_v2(Bucket=_artifacts(name)).get("Contents", []):

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -122,6 +122,5 @@ def _answering(folder: Path, port: int, *, seconds: float = 30.0, **login: str) 
     raise TimeoutError(f"MongoDB's stand-in did not answer; its log ends: {tail(folder / f'{NAME}.log')}")
 
 
-def _client(port: int, **options: str) -> MongoClient[dict[str, Any]]:
-    fixed: Mapping[str, Any] = {"directConnection": True, "serverSelectionTimeoutMS": 2000}
-    return MongoClient("127.0.0.1", port, **fixed, **options)
+def _client(port: int, **options: Any) -> MongoClient[dict[str, Any]]:
+    return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=2000, **options)

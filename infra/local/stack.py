@@ -96,8 +96,9 @@ def down(place: Place, *, keep_logs: bool = False) -> None:
 @contextmanager
 def running(place: Place, parameters: Mapping[str, str] | None = None) -> Iterator[Description]:
     """Keep a stack up for the length of a block."""
+    description = up(place, parameters)
     try:
-        yield up(place, parameters)
+        yield description
     finally:
         down(place)
 

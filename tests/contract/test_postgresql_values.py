@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fetcher.engines import engine
-from fetcher.model import Column, Query, Table, TypedCondition
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Column, Position, Query, Table, TypedCondition
 from fetcher.ports import Session
 from tests.contract.kinds import Source
 
@@ -315,6 +316,36 @@ def test_a_key_named_as_the_output_of_the_query_is_still_the_key(values: Source)
         found = session.discover(["odd"]).tables["odd", "named"]
         (page,) = session.read(Query("named", found.path, found.columns, found.columns), None)
     assert page.body == b'{"concat":1},{"concat":9},{"concat":10}'
+
+
+def test_a_large_row_among_small_ones_changes_nothing(values: Source) -> None:
+    """Small rows are read in chunks, large ones singly; the change between them is not seen."""
+    values.run("DROP TABLE IF EXISTS odd.mixed; CREATE TABLE odd.mixed (id int PRIMARY KEY, body text)")
+    values.run(
+        "INSERT INTO odd.mixed SELECT i, repeat('x', CASE WHEN i % 700 IN (0, 1) THEN 200000 ELSE i % 90 END)"
+        " FROM generate_series(1, 1500) i"
+    )
+    with engine("postgresql").connect(values.to, values.secret, seconds=60, application="values") as session:
+        found = session.discover(["odd"]).tables["odd", "mixed"]
+        query = Query("mixed", found.path, found.columns, found.columns[:1], page_bytes=3000)
+        for _ in range(2):
+            pages = list(session.read(query, None))
+            delivered = [row for page in pages for row in json.loads(b"[" + page.body + b"]")]
+            assert [(row["id"], len(row["body"])) for row in delivered] == [
+                (i, 200_000 if i % 700 in {0, 1} else i % 90) for i in range(1, 1501)
+            ]
+            assert [page.position for page in pages][-1] == Position((("integer", "1500"),))
+
+
+@pytest.mark.parametrize("keys", [0, 1])
+def test_an_error_of_a_view_is_not_taken_for_a_large_row(values: Source, keys: int) -> None:
+    """The server says 22012 for both; read again, row by row, the view says it again."""
+    values.run("DROP TABLE IF EXISTS odd.zero CASCADE; CREATE TABLE odd.zero (id int PRIMARY KEY)")
+    values.run("INSERT INTO odd.zero VALUES (1), (0); CREATE VIEW odd.divided AS SELECT id, 1 / id AS n FROM odd.zero")
+    with engine("postgresql").connect(values.to, values.secret, seconds=60, application="values") as session:
+        found = session.discover(["odd"]).tables["odd", "divided"]
+        with pytest.raises(InvalidRequestError, match="22012"):
+            list(session.read(Query("divided", found.path, found.columns, found.columns[:keys]), None))
 
 
 def _column(table: Table, name: str) -> Column:

@@ -1,15 +1,19 @@
-"""The command line and the documented example of the embedded engine, against the real service and a real database."""
+"""The command line and the documented examples, against the real service and a real database."""
 
 import hashlib
 import json
 import re
 import runpy
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 
+import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
+from fetcher import extract
+from fetcher.model import Connection, Secret
 from fetcher_cli.app import app
 from tests.stack import Stack
 
@@ -86,18 +90,32 @@ def test_doctor_finds_the_stack_in_order(run: Run, stack: Stack) -> None:
         assert part in seen
 
 
+def test_doctor_reads_a_deployed_stack_with_the_callers_credentials(run: Run, stack: Stack) -> None:
+    """The local endpoint stands in for AWS: it has the stack, and its outputs, as AWS would."""
+    aws = {
+        "AWS_ENDPOINT_URL": stack["endpointUrl"],
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": stack["region"],
+    }
+    seen = run("doctor", "--stack", "fetcher", "--api", stack["apiUrl"], **aws).stdout
+    assert f"ok       bucket {stack['bucket']}: exists" in seen
+    unknown = run("doctor", "--stack", "nobody", expect=1, **aws).stdout
+    assert "the stack nobody cannot be read" in unknown
+
+
 def test_the_derived_key_is_the_stacks(run: Run, stack: Stack) -> None:
     secret = next(found for found in stack.client("secretsmanager").list_secrets()["SecretList"])
     master = stack.client("secretsmanager").get_secret_value(SecretId=secret["ARN"])["SecretString"]
     assert run("derive-key", FETCHER_MASTER_KEY=master).stdout.strip() == stack["verifyKeyHex"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/embedded.md"])
 def test_the_embedded_example_of_the_docs_runs(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], page: str
 ) -> None:
-    """docs/embedded.md: the block is run as it stands, told about the database by its environment alone."""
-    text = (ROOT / "docs" / "embedded.md").read_text()
-    block = re.search(r"```python\n(# example\.py.*?)```", text, re.DOTALL)
+    """The block is run as it stands, told about the database by its environment alone."""
+    block = re.search(r"```python\n(# example\.py.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert block is not None
     script = tmp_path / "example.py"
     script.write_text(block[1])
@@ -110,3 +128,30 @@ def test_the_embedded_example_of_the_docs_runs(
     said = capsys.readouterr().out
     assert f"{len(rows)} rows" in said
     assert hashlib.sha256(result).hexdigest() in said
+
+
+def test_the_values_page_shows_what_the_engine_delivers(stack: Stack) -> None:
+    """docs/values.md: each example is a column of a real table, read by the engine, compared byte for byte."""
+    lines = (ROOT / "docs" / "values.md").read_text().splitlines()
+    rows = [[cell.strip("` ") for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| ")][1:]
+    columns = ", ".join(f"{sql} AS v{number}" for number, (_, _, sql, _) in enumerate(rows))
+    documented = ",".join(f'"v{number}":{rendered}' for number, (_, _, _, rendered) in enumerate(rows))
+    database = stack["databases"]["my_postgres"]
+    at = {name: database[name] for name in ("host", "port", "database", "user")}
+    sink = BytesIO()
+    with psycopg.connect(
+        host=at["host"], port=at["port"], dbname=at["database"], user=at["user"], password=database["password"],
+        autocommit=True,
+    ) as connection:  # fmt: skip
+        connection.execute(f"CREATE TABLE public.documented AS SELECT {columns}".encode())
+        try:
+            done = extract(
+                {"dataRequest": {"mappedFields": {"pg": {"documented": ["*"]}}}, "metadata": {"source": "docs"}},
+                {"pg": (Connection("pg", "postgresql", **at), Secret(database["password"]))},
+                sink,
+            )
+        finally:
+            connection.execute("DROP TABLE public.documented")
+    assert sink.getvalue().decode() == f'{{"pg":{{"documented":[{{{documented}}}]}}}}'
+    read = done.datasources[0].tables[0].query.columns
+    assert [row[1] for row in rows if row[1] != "any"] == [str(c.encoding) for c in read[: len(rows) - 1]]

@@ -95,11 +95,30 @@ def test_stacks_run_side_by_side(stack: Stack, second: Place) -> None:
     other.api.close()
 
 
-def test_a_running_stack_is_not_started_again(second: Place) -> None:
+def test_a_running_stack_is_neither_started_again_nor_ended_by_the_attempt(second: Place) -> None:
     before = second.file.read_text()
-    with pytest.raises(StackError, match="make down"):
-        local.up(second)
+    with pytest.raises(StackError, match="make down"), local.running(second):
+        pytest.fail("it was started again")
     assert second.file.read_text() == before
+    other = Stack.of(second)
+    assert other.api.get("/health").status == 200
+    other.api.close()
+
+
+def test_a_stack_on_somebody_elses_endpoint_is_removed_from_it(
+    second: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Stack.of(second)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", host["endpointUrl"])
+    place = Place.of(tmp_path / "guest.json")
+    with local.running(place) as described:
+        assert described["endpointUrl"] == host["endpointUrl"]
+        assert described["tables"] != host["tables"]
+        assert [process.name for process in local.Started.load(place).processes] == ["postgresql"]
+    names = [bucket["Name"] for bucket in host.client("s3").list_buckets()["Buckets"]]
+    assert [name for name in names if name.endswith("-artifacts")] == ["fetcher-artifacts"]
+    assert host.api.get("/health").status == 200
+    host.api.close()
 
 
 def test_down_ends_exactly_what_up_started(stack: Stack, tmp_path: Path) -> None:

@@ -443,6 +443,15 @@ def test_status_shows_what_matters(server: Server) -> None:
     assert "payments" in shown
 
 
+def test_cancel_asks_for_the_end(server: Server) -> None:
+    ended = problem(409, "FET-2007", "the job has ended already")
+    server.on("POST", f"{JOBS}/{JOB}/cancel", Reply(202, {"jobId": JOB, "message": "Cancel accepted"}), ended)
+    result = with_api(server, "cancel", JOB)
+    assert (result.exit_code, result.stdout) == (0, "Cancel accepted\n")
+    result = with_api(server, "cancel", JOB)
+    assert (result.exit_code, "FET-2007" in result.stderr) == (2, True)
+
+
 def test_status_as_json_is_the_apis_own_bytes(server: Server) -> None:
     server.on("GET", f"{JOBS}/{JOB}", Reply(body=b'{"n":1.00}'))
     assert with_api(server, "status", JOB, "--json").stdout == '{"n":1.00}\n'
@@ -783,7 +792,7 @@ def test_doctor_finds_a_driver_that_cannot_be_loaded(server: Server, monkeypatch
     ready(server)
     monkeypatch.setattr("fetcher.engines.engine", without)
     result = with_api(server, "doctor")
-    assert (result.exit_code, "driver cannot be imported" in result.stdout) == (1, True)
+    assert (result.exit_code, "cannot be loaded: No module named 'driver'" in result.stdout) == (1, True)
 
 
 def test_kinds_lists_the_engines() -> None:

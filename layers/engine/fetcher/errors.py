@@ -19,6 +19,17 @@ from typing import ClassVar, Literal
 
 Family = Literal["invalid", "refused", "unavailable", "limit", "timeout", "canceled", "internal"]
 
+JOB_CODES: dict[Family, str] = {
+    "invalid": "FET-2010",
+    "refused": "FET-2020",
+    "unavailable": "FET-2030",
+    "limit": "FET-2040",
+    "timeout": "FET-2050",
+    "canceled": "FET-2060",
+    "internal": "FET-2090",
+}
+"""The codes of failed jobs, one a family; the finer codes are those of requests."""
+
 SCHEMA_VALIDATION = "extraction request failed schema validation"
 """The exact text that the seed promises for a bad selection; details travel in `Where`."""
 
@@ -69,7 +80,7 @@ class FetcherError(Exception):
 
     def public(self) -> dict[str, str]:
         """Render the object that a job and its event show: `design.md` §6.1."""
-        return {"code": self.code, "family": self.family, "message": self.message, **self.where.named()}
+        return {"code": JOB_CODES[self.family], "family": self.family, "message": self.message, **self.where.named()}
 
 
 class InvalidRequestError(FetcherError):

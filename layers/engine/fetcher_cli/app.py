@@ -32,6 +32,7 @@ app = typer.Typer(
 app.add_typer(connections.app, name="connections")
 app.command()(jobs.submit)
 app.command()(jobs.status)
+app.command()(jobs.cancel)
 app.command()(jobs.download)
 app.command()(proofs.verify)
 app.command("derive-key")(proofs.derive_key)

@@ -1,4 +1,4 @@
-"""The commands of jobs: submit, status, download."""
+"""The commands of jobs: submit, status, cancel, download."""
 
 import json
 import time
@@ -48,6 +48,13 @@ def status(job_id: JobId, json_: Json = False, api: ApiOption = None, iam: Iam =
     with connect(api, iam=iam) as client:
         answer = _job(client, job_id)
     console.raw(answer.body.decode() if json_ else "\n".join(summary(answer.json())))
+
+
+def cancel(job_id: JobId, api: ApiOption = None, iam: Iam = False) -> None:
+    """Ask a job to stop; it ends as failed, family canceled."""
+    with connect(api, iam=iam) as client:
+        answer = client.post(f"{PATH}/{quote(job_id, safe='')}/cancel")
+    console.out().print(str(answer.json()["message"]))
 
 
 def download(

@@ -160,6 +160,12 @@ def token(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:36]
 
 
+def get(client: Any, table: str, key: Mapping[str, str]) -> dict[str, Any] | None:
+    """Read one item, consistently."""
+    answer = client.get_item(TableName=table, Key=marshal(key), ConsistentRead=True)
+    return unmarshal(answer["Item"]) if "Item" in answer else None
+
+
 def update(client: Any, table: str, key: Mapping[str, str], rule: Rule, given: Given) -> dict[str, Any]:
     """Apply a rule to one item and return the item after it. Raises `Refused` with the item as it was."""
     try:

@@ -1,27 +1,21 @@
 """Extractions in DynamoDB: accepted once, claimed by one, ended once (`design.md` §4, items 1a, 6, 6r, 9, 10)."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
 from fetcher.aws.records import (
-    OUTBOX,
-    OUTBOX_CAP_MS,
-    SHARDS,
     Accepted,
     Completed,
-    Due,
     Duplicate,
     Failed,
-    Outbox,
     key,
     lock_key,
     marker,
     marker_key,
     new_item,
-    outbox_from,
     outbox_item,
     request_item,
 )
@@ -31,26 +25,17 @@ from fetcher.core.extraction import Extraction, event_detail, from_item
 from fetcher.core.lifecycle import (
     DISPATCHED_MS,
     KEEP_SECONDS,
-    OUTBOX_KEEP_SECONDS,
     RELEASE_MS,
-    SWEPT_MS,
     TABLE,
     Event,
     Status,
 )
-from fetcher.core.rules import Absent, Drop, Equal, NotAbove, Of, Put, Rule, either, every
+from fetcher.core.rules import Absent, Equal, NotAbove, Of, Put, Rule, either
 from fetcher.errors import CanceledError, LostClaimError
 from fetcher.ports import Clock
 
 _LOCK_IS_FREE = either(Absent("PK"), NotAbove("windowEndsAt", Of("now")))
 _LOCK_IS_OF = Equal("extractionId", Of("failed"))
-_PUBLISHED = Rule(
-    Absent("publishedAt"),
-    (Put("publishedAt", Of("time")), Put("expiresAt", Of("expiresAt")), Drop("GSI2PK"), Drop("lookAt")),
-)
-_OUTBOX_SWEEP = Rule(
-    every(Equal("lookAt", Of("seen")), Absent("publishedAt")), (Put("lookAt", Of("lookAt")), Put("sends", Of("sends")))
-)
 _ERASED = Rule(
     either(Equal("status", Status.COMPLETED), Equal("status", Status.FAILED)), (Put("deletedAt", Of("time")),)
 )
@@ -73,7 +58,7 @@ class Extractions:
 
     def duplicate(self, tenant: str, request_hash: str) -> tuple[Duplicate | None, str | None]:
         """Find the live duplicate of a request, or else the failed one whose lock a new job must replace."""
-        lock = self._item(lock_key(tenant, request_hash))
+        lock = dynamo.get(self._client, self._table, lock_key(tenant, request_hash))
         if lock is None or lock["windowEndsAt"] <= self._clock():
             return None, None
         earlier = self.get(tenant, lock["extractionId"])
@@ -125,41 +110,16 @@ class Extractions:
 
     def get(self, tenant: str, extraction_id: str) -> Extraction | None:
         """Read an extraction, consistently."""
-        item = self._item(key(tenant, extraction_id))
+        item = dynamo.get(self._client, self._table, key(tenant, extraction_id))
         return from_item(item) if item else None
 
     def request(self, tenant: str, extraction_id: str) -> Mapping[str, Any] | None:
         """Read item 6r: `metadata` (text) and `request` (text) or `requestKey`."""
-        return self._item({**key(tenant, extraction_id), "SK": "REQUEST"})
-
-    def outbox(self, tenant: str, extraction_id: str) -> Outbox | None:
-        """Read the terminal event."""
-        item = self._item({**key(tenant, extraction_id), "SK": OUTBOX})
-        return outbox_from(item) if item else None
+        return dynamo.get(self._client, self._table, {**key(tenant, extraction_id), "SK": "REQUEST"})
 
     def listed(self, tenant: str, before: str | None, limit: int) -> tuple[list[dict[str, Any]], str | None]:
         """Return up to `limit` summaries, newest first, and where the next page starts."""
         return dynamo.newest(self._client, self._table, f"{tenant}#JOBS", before, limit)
-
-    def due(self, now: int, limit: int = 100) -> Iterator[Due]:
-        """Yield what should have been looked at by `now`, from every shard, at most `limit` a shard."""
-        for shard in range(SHARDS):
-            answer = self._client.query(
-                TableName=self._table,
-                IndexName="GSI2",
-                KeyConditionExpression="GSI2PK = :shard AND lookAt <= :now",
-                ExpressionAttributeValues=dynamo.marshal({":shard": f"ACTIVE#{shard}", ":now": now}),
-                Limit=limit,
-            )
-            for row in map(dynamo.unmarshal, answer["Items"]):
-                yield Due({"PK": row["PK"], "SK": row["SK"]}, row["lookAt"])
-
-    def at(self, due: Due) -> Extraction | Outbox | None:
-        """Read the item behind an index row, consistently; None if the row is out of date."""
-        item = self._item(due.key)
-        if item is None or item.get("lookAt") != due.look_at:
-            return None
-        return outbox_from(item) if due.key["SK"] == OUTBOX else from_item(item)
 
     # --- the worker's writes
 
@@ -304,29 +264,6 @@ class Extractions:
             raise LostClaimError("the extraction is gone")
         return ended
 
-    # --- the sweeper's and notify's writes
-
-    def sweep(self, extraction: Extraction) -> bool:
-        """Take an overdue extraction for this sweep; False when another sweep did, or it moved on."""
-        try:
-            self._happen(Event.SWEEP, extraction, {"seen": extraction.look_at, "lookAt": self._clock() + SWEPT_MS})
-        except Refused:
-            return False
-        return True
-
-    def sweep_outbox(self, outbox: Outbox) -> bool:
-        """Take an overdue event for this sweep, with a wait that doubles up to an hour and never ends."""
-        wait = min(2 * self._dispatch_ms * 2 ** min(outbox.sends + 1, 20), OUTBOX_CAP_MS)
-        given = {"seen": outbox.look_at, "lookAt": self._clock() + wait, "sends": outbox.sends + 1}
-        return self._write_outbox(outbox, _OUTBOX_SWEEP, given)
-
-    def published(self, outbox: Outbox) -> bool:
-        """Mark the event as published; False when it already was."""
-        now = self._clock()
-        return self._write_outbox(
-            outbox, _PUBLISHED, {"time": rfc3339(now), "expiresAt": now // 1000 + OUTBOX_KEEP_SECONDS}
-        )
-
     def erased(self, extraction: Extraction) -> None:
         """Note that the result was deleted on request."""
         dynamo.update(
@@ -334,14 +271,6 @@ class Extractions:
         )
 
     # --- plumbing
-
-    def _write_outbox(self, outbox: Outbox, rule: Rule, given: Mapping[str, Any]) -> bool:
-        where = {**key(outbox.tenant, outbox.extraction_id), "SK": OUTBOX}
-        try:
-            dynamo.update(self._client, self._table, where, rule, given)
-        except Refused:
-            return False
-        return True
 
     def _lease(self, extraction: Extraction) -> dict[str, Any]:
         return {"claim": extraction.claim, "leaseUntil": self._clock() + self._lease_ms}
@@ -355,10 +284,6 @@ class Extractions:
             return self._happen(event, extraction, given)
         except Refused as refused:
             raise LostClaimError("another worker owns the extraction, or it has ended") from refused
-
-    def _item(self, where: Mapping[str, str]) -> dict[str, Any] | None:
-        answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(where), ConsistentRead=True)
-        return dynamo.unmarshal(answer["Item"]) if "Item" in answer else None
 
 
 def _ending(outcome: Completed | Failed, *, claimed: bool) -> Event:

@@ -1,11 +1,17 @@
-"""What the sweeper and the dead-letter consumer decide about one extraction (`design.md` §4, §6 o and p)."""
+"""What is overdue, and what the sweeper and the dead-letter consumer decide about it (`design.md` §4, §6 o, p)."""
 
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
+from fetcher.aws import dynamo
+from fetcher.aws.dynamo import Refused
+from fetcher.aws.records import OUTBOX, SHARDS, Due, Outbox, outbox_from
 from fetcher.core.clock import from_rfc3339
-from fetcher.core.extraction import Extraction
-from fetcher.core.lifecycle import STALLED_LIMIT
+from fetcher.core.extraction import Extraction, from_item
+from fetcher.core.lifecycle import STALLED_LIMIT, SWEPT_MS, TABLE, Event
 from fetcher.errors import CanceledError, FetcherError, TimedOutError
+from fetcher.ports import Clock
 
 
 class Action(StrEnum):
@@ -33,3 +39,41 @@ def decide(extraction: Extraction, now: int, max_queued_ms: int) -> tuple[Action
 def stalled_error() -> FetcherError:
     """The end of an extraction that five workers did not get further with."""
     return FetcherError("the job was tried five times without getting further")
+
+
+class Overdue:
+    """The sparse index of all that should be looked at."""
+
+    def __init__(self, client: Any, table: str, clock: Clock) -> None:
+        self._client = client
+        self._table = table
+        self._clock = clock
+
+    def rows(self, limit: int = 100) -> Iterator[Due]:
+        """Yield what should have been looked at by now, from every shard, at most `limit` a shard."""
+        for shard in range(SHARDS):
+            answer = self._client.query(
+                TableName=self._table,
+                IndexName="GSI2",
+                KeyConditionExpression="GSI2PK = :shard AND lookAt <= :now",
+                ExpressionAttributeValues=dynamo.marshal({":shard": f"ACTIVE#{shard}", ":now": self._clock()}),
+                Limit=limit,
+            )
+            for row in map(dynamo.unmarshal, answer["Items"]):
+                yield Due({"PK": row["PK"], "SK": row["SK"]}, row["lookAt"])
+
+    def item(self, due: Due) -> Extraction | Outbox | None:
+        """Read the item behind an index row, consistently; None if the row is out of date."""
+        item = dynamo.get(self._client, self._table, due.key)
+        if item is None or item.get("lookAt") != due.look_at:
+            return None
+        return outbox_from(item) if due.key["SK"] == OUTBOX else from_item(item)
+
+    def take(self, due: Due) -> bool:
+        """Take an overdue extraction for this sweep; False when another sweep did, or it moved on."""
+        given = {"seen": due.look_at, "lookAt": self._clock() + SWEPT_MS}
+        try:
+            dynamo.update(self._client, self._table, due.key, TABLE[Event.SWEEP], given)
+        except Refused:
+            return False
+        return True

@@ -13,6 +13,7 @@
 | both timestamps | a date alone | `datetime.date`: the whole day, by `design.md` §7.3 |
 | text | text | the same text |
 | binary | base64, for `eq ne in nin` | `bytes` |
+| document | text, number, true, false | the same; the engine reads a text as each type that it may be |
 | all others | null, for `eq ne in nin` | `None` |
 """
 
@@ -31,6 +32,8 @@ BAD_SELECTION = "FET-2010"
 
 SETS: frozenset[Operator] = frozenset({"eq", "ne", "in", "nin"})
 """The operators that compare for equality, and so take null and values without an order."""
+
+LIKE = frozenset({Encoding.TEXT, Encoding.DOCUMENT})
 
 LONGEST_NUMBER = 1_000
 LARGEST_MAGNITUDE = 2_000
@@ -65,9 +68,9 @@ def typed(column: Column, condition: Condition, where: Where) -> TypedCondition:
 
 
 def _values(encoding: Encoding, condition: Condition) -> tuple[Any, ...]:
-    _must(condition.operator != "like" or encoding is Encoding.TEXT)
+    _must(condition.operator != "like" or encoding in LIKE)
     _must(condition.operator in SETS or encoding is not Encoding.BINARY)
-    read = _READERS.get(encoding, _nothing)
+    read = _text if condition.operator == "like" else _READERS.get(encoding, _nothing)
     may_be_null = condition.operator in SETS
     return tuple(None if value is None and may_be_null else read(value) for value in condition.values)
 
@@ -115,6 +118,11 @@ def _exact(value: Any, pattern: re.Pattern[str]) -> int | Decimal:
             text = _matched(pattern, value).group()
             _must(len(text) <= LONGEST_NUMBER)
             return Decimal(text)
+
+
+def _scalar(value: Any) -> Any:
+    """Text stays text here: `"1"` is no number."""
+    return value if isinstance(value, bool | str) else _exact(value, _NUMBER)
 
 
 def _boolean(value: Any) -> bool:
@@ -172,4 +180,5 @@ _READERS: Mapping[Encoding, Callable[[Any], Any]] = {
     Encoding.TIMESTAMP_UTC: _timestamp_utc,
     Encoding.UUID: _uuid,
     Encoding.BINARY: _binary,
+    Encoding.DOCUMENT: _scalar,
 }

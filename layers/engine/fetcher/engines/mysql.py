@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from fetcher.engines._mysql.catalog import discovered
 from fetcher.engines._mysql.errors import explained
-from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared
+from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared, thread
 from fetcher.engines._mysql.rows import Rows, Statement
 from fetcher.engines._mysql.wire import abandoned
 from fetcher.engines._names import WholeNames
@@ -74,8 +74,8 @@ class MySQLSession:
         """End the session at the server over a second connection, then drop the socket whatever it answered."""
         self._watchdog.note("canceled")
         try:
-            with _beside(self._way, CANCEL_SECONDS) as other:
-                other.kill(self._connection.thread_id())
+            with _beside(self._way, CANCEL_SECONDS) as other, other.cursor() as cursor:
+                cursor.execute(f"KILL {thread(self._connection)}")
         except Exception:
             log.debug("the cancel request did not get through", exc_info=True)
         finally:
@@ -90,7 +90,7 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     with Watchdog(seconds, working=probe) as watchdog:
         connection = prepared(way, watchdog)
         try:
-            probe.thread = connection.thread_id()
+            probe.thread = thread(connection)
             yield MySQLSession(connection, watchdog, way)
         finally:
             closed(connection)

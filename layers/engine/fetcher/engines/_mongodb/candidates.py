@@ -27,7 +27,10 @@ UP, DOWN = frozenset({"gt", "gte"}), frozenset({"lt", "lte"})
 
 INT64 = range(-(2**63), 2**63)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND, DAY = timedelta(milliseconds=1), timedelta(days=1)
+MILLISECOND = timedelta(milliseconds=1)
+DAY_MS = 86_400_000
+LAST_MS = DAY_MS - 1
+"""BSON knows nothing between the last millisecond of a day and the next day."""
 SUBTYPES = (0, 1, 2, 5, 6, 7, 8, 9, 128)
 UUIDS = (4, 3)
 LAST_UUID = b"\xff" * 16
@@ -140,7 +143,7 @@ def _binary(value: bytes) -> Iterator[Any]:
 def _moment(value: str | date) -> tuple[int, bool]:
     """Return whole milliseconds, and whether something smaller was cut off."""
     if isinstance(value, date):
-        return (date.toordinal(value) - EPOCH.toordinal()) * (DAY // MILLISECOND), False
+        return (date.toordinal(value) - EPOCH.toordinal()) * DAY_MS, False
     seconds, _, fraction = value.removesuffix("Z").partition(".")
     whole = (datetime.fromisoformat(seconds).replace(tzinfo=UTC) - EPOCH) // MILLISECOND
     digits = fraction.ljust(9, "0")
@@ -156,7 +159,7 @@ def _date(value: str | date) -> Iterator[Any]:
 def _date_compared(operator: Operator, value: str | date) -> Iterator[Term]:
     milliseconds, cut = _moment(value)
     if isinstance(value, date) and operator in {"gt", "lte"}:
-        yield {"$gte" if operator == "gt" else "$lt": DatetimeMS(milliseconds + DAY // MILLISECOND)}
+        yield {SIGNS[operator]: DatetimeMS(milliseconds + LAST_MS)}
     elif cut:
         yield {"$gt" if operator in UP else "$lte": DatetimeMS(milliseconds)}
     else:

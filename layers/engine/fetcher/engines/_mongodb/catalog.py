@@ -1,4 +1,4 @@
-"""Collections and views, each with the fields of a bounded sample: two commands for a collection, one for a view.
+"""Collections and views, each with the fields of a bounded sample, read in a few commands.
 
 The sample is the first and the last documents by `_id`, so that it only changes where documents come and go.
 """
@@ -15,8 +15,8 @@ from fetcher.engines._mongodb.keys import KEY
 from fetcher.engines._mongodb.names import CLOSED, OPEN, REST
 from fetcher.model import Catalog, Column, Encoding, Table
 
-SAMPLE = 500
-"""Documents at each end; a reply also ends at 16 MB."""
+SAMPLE, SAMPLE_BYTES = 500, 2 * 1024 * 1024
+"""At each end: so many documents, or so many bytes and the rest of a batch."""
 SAMPLE_MS = 10_000
 """A view that computes for longer is not sampled: it is read as it comes."""
 
@@ -49,21 +49,22 @@ def _table(database: Database, described: Mapping[str, Any]) -> Table:
     keyed = described.get("type", "collection") == "collection"
     schema = (options.get("validator") or {}).get("$jsonSchema") or {}
     fields = Fields(keyed=keyed)
-    for reply, starts in _sample(database, name, both_ends=keyed):
-        fields.seen(reply, starts)
+    for order in ({KEY: 1}, {KEY: -1}) if keyed else ({},):
+        for data, starts in _sample(database, name, order):
+            fields.seen(data, starts)
     fields.declared(schema)
     rest = Column(REST, CLOSED if schema.get("additionalProperties") is False else OPEN, Encoding.DOCUMENT)
     return Table((name,), (*fields.columns(), rest), (KEY,) if keyed else ())
 
 
-def _sample(database: Database, name: str, *, both_ends: bool) -> Iterator[tuple[bytes, Sequence[int]]]:
-    """Read the first and last documents of a collection, or the first of a view, in one reply each."""
-    for order in (1, -1) if both_ends else (None,):
-        options = {"limit": SAMPLE, "batchSize": SAMPLE, "singleBatch": True}
-        sort = {} if order is None else {"sort": {KEY: order}}
-        try:
-            batch = database.find(name, SAMPLE_MS, {**options, **sort}).batch()
-        except ExecutionTimeout:
-            return
-        if batch is not None:
+def _sample(database: Database, name: str, order: Command) -> Iterator[tuple[bytes, Sequence[int]]]:
+    """Read documents until there are enough of them, or of their bytes."""
+    try:
+        cursor = database.find(name, SAMPLE_MS, {"limit": SAMPLE, **({"sort": order} if order else {})})
+        size = 0
+        while size < SAMPLE_BYTES and (batch := cursor.batch()):
+            size += len(batch[0])
             yield batch
+        cursor.kill()
+    except ExecutionTimeout:
+        return

@@ -16,8 +16,8 @@ from pymongo.client_session import ClientSession
 from fetcher.engines._mongodb.client import Client
 from fetcher.engines._mongodb.values import ARRAY, LENGTH, OBJECT
 
-FIRST = 100
-"""Documents of the first batch, as nothing is known of their size."""
+FIRST = 16
+"""Documents of the first batch, as nothing is known of their size yet."""
 AIM = 2 * 1024 * 1024
 """Bytes of a batch."""
 MOST = 20_000
@@ -91,7 +91,7 @@ class Cursor:
     def _taken(self, reply: RawBSONDocument, field: str) -> tuple[bytes, Sequence[int]]:
         found = reply["cursor"]
         self.id = int(found["id"])
-        return _array(found.raw, field.encode())
+        return _array(bytes(found.raw), field.encode())
 
 
 def killed(name: str, cursor: int) -> Command:

@@ -35,9 +35,9 @@ def walk(data: bytes, at: int) -> tuple[list[bytes], list[bytes], int]:
     """Read the document, or array, that begins at `at`: names as stored, values as JSON, and where it ends."""
     names: list[bytes] = []
     values: list[bytes] = []
-    end = at + LENGTH(data, at)[0] - 1
-    at += 4
     try:
+        end = at + LENGTH(data, at)[0] - 1
+        at += 4
         while at < end:
             kind, stop = data[at], data.index(0, at + 1)
             names.append(data[at + 1 : stop])

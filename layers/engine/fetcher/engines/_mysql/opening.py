@@ -4,7 +4,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeAlias
 
 import pymysql
 
@@ -13,7 +13,7 @@ from fetcher.engines._mysql.tls import contexts
 from fetcher.engines._watchdog import Watchdog
 from fetcher.model import Connection, Secret
 
-Opened = pymysql.Connection[Any]
+Opened: TypeAlias = "pymysql.Connection[Any]"
 """The driver's connection, as this package sets it up: every value that comes out of it is bytes."""
 
 CONNECT_SECONDS = 10.0
@@ -91,6 +91,11 @@ def closed(connection: Opened) -> None:
     """Close without waiting for anything; a connection that is closed already stays so."""
     if connection.open:
         connection.close()
+
+
+def thread(connection: Opened) -> int:
+    """Return the server's number for a connection."""
+    return int(connection.thread_id())  # type: ignore[no-untyped-call]
 
 
 def prepared(way: Way, watchdog: Watchdog) -> Opened:

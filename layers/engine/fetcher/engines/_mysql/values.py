@@ -6,6 +6,7 @@ a FLOAT, and MariaDB's idea of valid JSON is wider than the standard's. Both com
 characters that no other value can hold.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -134,8 +135,16 @@ def _shortest(match: re.Match[bytes]) -> bytes:
 def _checked(match: re.Match[bytes]) -> bytes:
     """Leave JSON as it is, to the byte; what only MariaDB takes for JSON becomes a string."""
     text = match[1]
+    return text if _is_json(text) else orjson.dumps(text.decode())
+
+
+def _is_json(text: bytes) -> bool:
+    """Ask the fast parser first; it also refuses numbers that are only too large for it."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
-        return orjson.dumps(text.decode())
-    return text
+        try:
+            json.loads(text, parse_int=str, parse_float=str)
+        except ValueError:
+            return False
+    return True

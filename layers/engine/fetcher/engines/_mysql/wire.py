@@ -5,14 +5,18 @@ For that this module, and no other, touches the driver's private attributes, in 
 the driver does not have them, its own unbuffered cursor brings the same rows, slower.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BufferedReader
 from struct import Struct
 from typing import Any, Protocol
 
 from pymysql.cursors import SSCursor
+from pymysql.err import raise_mysql_exception
 
+from fetcher.engines._mysql.errors import TOO_LARGE
 from fetcher.engines._mysql.opening import Opened, closed
+from fetcher.errors import LimitError, UnavailableError
 
 CHUNK = 256 * 1024
 LONGEST = 0xFFFFFF
@@ -82,7 +86,8 @@ class Packets:
     def take(self, aim: int) -> tuple[list[Piece], list[bytes]]:
         """Cut the object out of each packet; the key's texts behind it are only needed of the last."""
         bodies: list[Piece] = []
-        size, last, add = 0, (b"", 0, 0), bodies.append
+        last: tuple[Buffer, int, int] = (b"", 0, 0)
+        size, add = 0, bodies.append
         for buffer, start, end in () if self.ended else self._packets:
             first = buffer[start]
             if first < NULL:
@@ -185,7 +190,7 @@ def _span(buffer: Buffer, start: int, end: int) -> tuple[int, int]:
         case 0xFB:
             raise _too_large()
         case _:
-            pymysql.err.raise_mysql_exception(bytes(buffer[start:end]))
+            raise_mysql_exception(bytes(buffer[start:end]))
             raise _broken()
 
 

@@ -36,7 +36,7 @@ class Reading:
         try:
             page = self._started().page()
         except TOO_LARGE:
-            if isinstance(self._rows, Copy):
+            if not self._query.key or isinstance(self._rows, Copy):
                 raise
             page = self._restarted().page()
         if page is not None:
@@ -55,6 +55,8 @@ class Reading:
 
     def _restarted(self) -> Rows:
         """Go on behind the last page that was delivered, in the same snapshot."""
+        while self._wire.result() is not None:
+            pass
         self._connection.execute("ROLLBACK TO small")
         self._rows = Copy(self._wire, self._query, self._bound().copy)
         return self._rows

@@ -45,7 +45,10 @@ class Chunks:
         self._wire = wire
         self._query = query
         self._count = 0
-        self._largest = 1
+        self._largest = 0
+        self._at = 0
+        self._told: int | None = None
+        self._chunk: pq.abc.PGresult
         wire.send(sql, chunk=CHUNK)
         self._advance()
 
@@ -54,7 +57,7 @@ class Chunks:
         bodies: list[bytes] = []
         left, position = self._query.page_bytes, None
         while not self.ended and (not bodies or left >= self._largest):
-            taken = self._take(max(1, left // self._largest))
+            taken = self._take(max(1, left // self._largest) if self._largest else 1)
             position = self._position()
             bodies += taken
             left -= sum(map(len, taken))
@@ -76,13 +79,17 @@ class Chunks:
         return Position(tuple(zip((column.type for column in self._query.key), texts, strict=True)))
 
     def _advance(self) -> None:
+        """Take the next chunk, or the end; the server's count comes with the last rows, or else after them."""
         result = self._wire.result()
         if result is not None and result.status == pq.ExecStatus.TUPLES_CHUNK:
             self._chunk, self._at = result, 0
             self._count += result.ntuples
-        else:
-            self._wire.finish(result, self._count)
-            self.ended = True
+            self._told = result.command_tuples
+            return
+        told = self._wire.finish(result)
+        if self._count not in {told, self._told}:
+            raise failure(None)
+        self.ended = True
 
 
 class Copy:
@@ -136,8 +143,10 @@ class Copy:
         return [(len(rest), rest)] if rest else []
 
     def _end(self, row: memoryview, count: int) -> None:
+        """Accept an end only with the trailer, the end of COPY, and a count that agrees with ours."""
         complete = bytes(row) == TRAILER
         if complete:
             self._wire.message()
-        self._wire.finish(self._wire.result(), count if complete else -1)
+        if self._wire.finish(self._wire.result()) != count or not complete:
+            raise failure(None)
         self.ended = True

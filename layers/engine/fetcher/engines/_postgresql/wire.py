@@ -51,14 +51,13 @@ class Wire:
             self._watchdog.beat()
         self._connection.consume_input()
 
-    def finish(self, result: pq.abc.PGresult | None, count: int) -> None:
-        """Accept the end of a statement only with its confirmation and a count that agrees with ours."""
+    def finish(self, result: pq.abc.PGresult | None) -> int | None:
+        """Accept the end of a statement only when the server confirms it; return the rows that it counted."""
         if result is None or result.status not in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
             raise failure(result)
-        if result.command_tuples != count:
-            raise failure(None)
         while self.result() is not None:
             pass
+        return result.command_tuples
 
 
 def failure(result: pq.abc.PGresult | None) -> Exception:

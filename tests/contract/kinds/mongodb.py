@@ -1,0 +1,99 @@
+"""MongoDB's stand-in from the pip package `secantusdb`.
+
+A collection's key is always `_id`, so `events` has it beside `id`, and the tables whose rows the suite knows
+to the letter are views without it. There are no schemas: `other.events` is the name of one collection.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from bson import Decimal128, json_util
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from fetcher.model import Connection, Secret
+from infra.local import secantus
+from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Source
+
+READER_PASSWORD = 'only reads %s & "more" host=evil:@/?#ü'
+MANY = 20_000
+"""Documents of `million`: the stand-in is slow."""
+START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
+QUALIFIED = "public"
+"""Begins the collections that stand for tables with a dot in their name."""
+
+Document = Mapping[str, Any]
+
+
+@contextmanager
+def serving() -> Iterator[Source]:
+    """Start the server and fill it, or fill the one that is given by its address."""
+    with secantus.running() as server, server.client() as client:
+        database = client[server.database]
+        _fill(database)
+        _create_reader(database)
+
+        def run(command: str) -> Sequence[Sequence[Any]]:
+            """Run a command, written as extended JSON, in the database."""
+            return (tuple(database.command(json_util.loads(command)).items()),)
+
+        to = Connection("source", "mongodb", server.host, server.port, server.database, server.user)
+        yield Source(to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name))
+
+
+def _active(client: MongoClient[dict[str, Any]], application: str) -> int:
+    """Count connections whose last command was a read; the driver's own also ask for news."""
+    listed = client.admin.command("currentOp")["inprog"]
+    reading = [each for each in listed if each.get("op") in {"find", "getMore", "aggregate"}]
+    return sum(_application(each) == application for each in reading)
+
+
+def _application(operation: Mapping[str, Any]) -> str | None:
+    name = operation.get("clientMetadata", {}).get("application", {}).get("name")
+    return None if name is None else str(name)
+
+
+def _fill(database: Database[dict[str, Any]]) -> None:
+    database["events"].insert_many(map(_event, range(1, EVENTS + 1)))
+    pairs = [{"a": chr(65 + i % 7), "b": i} for i in range(1, 201)]
+    database["pairs"].insert_many({"_id": pair, **pair, "c": f"c{pair['b']}"} for pair in pairs)
+    for name in ("events_seen", "events_kept"):
+        database.create_collection(name, viewOn="events", pipeline=[{"$project": {"_id": 0, "id": 1, "note": 1}}])
+    database.create_collection("empty")
+    database["million"].insert_many(
+        {"_id": i, "id": i, "note": f"some text of row number {i}"} for i in range(1, MANY + 1)
+    )
+    _view(database, "keyless", [{"note": "same"} for _ in range(50)])
+    _view(database, f"{OTHER_SCHEMA}.events", [{"id": 1, "region": "north"}, {"id": 2, "region": "south"}])
+    _view(database, "wide", [{"id": 1, **{f"c{number}": None for number in range(60)}}])
+    _view(database, "heavy", [{"id": i, "body": os.urandom(2**19).hex()} for i in range(1, HEAVY + 1)])
+    for name in ODD_NAMES:
+        _view(database, f"{QUALIFIED}.{name}" if "." in name else name, [{name: 7, "note": "seven"}])
+
+
+def _event(i: int) -> dict[str, Any]:
+    """A null note is null in one half, and missing in the other."""
+    note = {"note": f'note "{i}"\n'} if i % 3 else {"note": None} if i % 2 else {}
+    moment = START + timedelta(minutes=i)
+    amount = Decimal128(f"{i // 100}.{i % 100:02d}")
+    rest = {"amount": amount, "at": moment, "moment": moment, "flag": i % 2 == 0}
+    return {"_id": i, "id": i, "kind": f"kind {i % 5}", **note, **rest}
+
+
+def _view(database: Database[dict[str, Any]], name: str, documents: Iterable[Document]) -> None:
+    database[f"of {name}"].insert_many(dict(document) for document in documents)
+    database.create_collection(name, viewOn=f"of {name}", pipeline=[{"$project": {"_id": 0}}])
+
+
+def _create_reader(database: Database[dict[str, Any]]) -> None:
+    every, events = {"db": database.name, "collection": ""}, {"db": database.name, "collection": "events"}
+    privileges = [
+        {"resource": every, "actions": ["listCollections"]},
+        {"resource": events, "actions": ["find"]},
+    ]
+    database.command("createRole", "events only", privileges=privileges, roles=[])
+    role = {"role": "events only", "db": database.name}
+    database.client.admin.command("createUser", "reader", pwd=READER_PASSWORD, roles=[role])
