@@ -8,15 +8,16 @@ from uuid import uuid4
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import queues
-from fetcher.aws.connections import Stored
 from fetcher.aws.records import Accepted, Duplicate
 from fetcher.aws.results import request_key
+from fetcher.aws.stored import Stored
 from fetcher.core.canonical import dumps, request_hash
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
 from fetcher.errors import InvalidRequestError, Problem, UnavailableError, Where
 from submit.caller import Caller
 from submit.probes import probe_all
+from submit.registered import visible
 from submit.schemas import JobBody
 from submit.services import Services
 
@@ -39,13 +40,15 @@ def accept(services: Services, caller: Caller, job: JobBody) -> Answer:
 
     Raises `InvalidRequestError` for connections that are unknown, foreign or down.
     """
+    source = Problem("/metadata/source", "metadata.source is a product that the token is not for")
+    caller.check_product(job.request.source, source)
     digest = request_hash(job.data_request, job.metadata)
     duplicate, replaces = services.extractions.duplicate(caller.tenant, digest)
     if duplicate is not None:
         return _existing(services, caller, duplicate)
     named = resolve(services, caller, job)
     try:
-        probe_all(services.sources, named)
+        probe_all(services.sources, {name: stored for name, stored in named.items() if not stored.internal})
     except InvalidRequestError:
         appeared, _ = services.extractions.duplicate(caller.tenant, digest)
         if appeared is None:
@@ -58,14 +61,14 @@ def accept(services: Services, caller: Caller, job: JobBody) -> Answer:
 def resolve(services: Services, caller: Caller, job: JobBody) -> dict[str, Stored]:
     """Find the connection behind each datasource name and check that the product may read it."""
     found = {name: services.connections.named(caller.tenant, name) for name in job.request.datasources}
-    missing = [name for name, stored in found.items() if stored is None or not caller.may_see(stored.product)]
+    missing = [name for name, stored in found.items() if stored is None or not visible(caller, stored)]
     if missing:
         raise _refused("FET-1020", missing, "no connection of this name; register it or correct the name")
     stored = {name: item for name, item in found.items() if item is not None}
-    orphans = [name for name, item in stored.items() if item.product is None]
+    orphans = [name for name, item in stored.items() if item.product is None and not item.internal]
     if orphans:
         raise _refused("FET-1014", orphans, "the connection belongs to no product; assign it first")
-    foreign = [name for name, item in stored.items() if item.product != job.request.source]
+    foreign = [name for name, item in stored.items() if not item.serves(job.request.source)]
     if foreign:
         raise _refused("FET-1016", foreign, "the connection belongs to another product than metadata.source names")
     return stored

@@ -16,11 +16,16 @@ def answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> 
     return Response(status, JSON, dumps(body), headers={"Cache-Control": "no-store", **(headers or {})})
 
 
-def tagged(body: Any, seen: str | None, headers: Mapping[str, str]) -> Response[Any]:
+def tagged(body: Any, seen: str | None, headers: Mapping[str, str], tag: str | None = None) -> Response[Any]:
     """Answer 200 with an `ETag`, or 304 when the caller has seen exactly this."""
     text = dumps(body)
-    tag = f'"{sha256(text.encode()).hexdigest()[:32]}"'
+    tag = tag or f'"{sha256(text.encode()).hexdigest()[:32]}"'
     with_tag = {"Cache-Control": "no-cache", "ETag": tag, **headers}
-    if seen is not None and tag in {part.strip().removeprefix("W/") for part in seen.split(",")}:
+    if seen is not None and tag in {part.removeprefix("W/") for part in tags(seen)}:
         return Response(304, None, None, headers=with_tag)
     return Response(200, JSON, text, headers=with_tag)
+
+
+def tags(header: str) -> list[str]:
+    """Split a header of entity tags."""
+    return [part.strip() for part in header.split(",")]

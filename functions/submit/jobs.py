@@ -1,6 +1,6 @@
 """The routes of one-shot jobs: `/v1/fetcher`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -12,13 +12,13 @@ from fetcher.aws.results import erase
 from fetcher.aws.telemetry import count
 from fetcher.core.extraction import Extraction
 from fetcher.core.lifecycle import Status
-from fetcher.core.request import check_size
 from fetcher.errors import InvalidRequestError
 from submit import cursors
 from submit.accepting import accept
 from submit.answers import answer, tagged
 from submit.canceling import end_canceled
 from submit.context import caller, header, identifier
+from submit.paging import Row, page
 from submit.schemas import JobBody
 from submit.services import services
 from submit.views import accepted_view, job_view, summary_view
@@ -26,7 +26,6 @@ from submit.views import accepted_view, job_view, summary_view
 PATH = "/v1/fetcher"
 POLL_SECONDS = "2"
 LINK_SECONDS = 900
-LIST_READ = 1_000
 
 router = Router()  # type: ignore[no-untyped-call]
 
@@ -51,15 +50,16 @@ def list_jobs(
     who = caller(router)
     product = source.strip().lower() if source else None
 
-    def wanted(item: Mapping[str, Any]) -> bool:
-        return (
-            (status is None or item["status"] == status)
-            and (product is None or item["source"] == product)
-            and who.may_see(item["source"])
-        )
+    def chosen(row: Row) -> dict[str, Any] | None:
+        wanted = status in {None, row["status"]} and product in {None, row["source"]}
+        return summary_view(row) if wanted and who.may_see(row["source"]) else None
 
-    items, following = _page(who.tenant, wanted, limit, cursors.position(cursor))
-    body: dict[str, Any] = {"items": [summary_view(item) for item in items], "limit": limit}
+    def read(before: str | None, most: int) -> tuple[list[Row], str | None]:
+        rows, following = services().extractions.listed(who.tenant, before, most)
+        return list(rows), following
+
+    items, following = page(read, chosen, limit, cursors.position(cursor))
+    body: dict[str, Any] = {"items": items, "limit": limit}
     if following is not None:
         body["next"] = cursors.written(following)
     return answer(200, body)
@@ -112,11 +112,6 @@ def delete_result(job_id: str) -> Response[Any]:
     return Response(204, None, None)
 
 
-def before_parsing(size: int) -> None:
-    """Refuse a body that is too large to look at (413)."""
-    check_size(size)
-
-
 def _job(text: str) -> Extraction:
     """Find a job of the caller's tenant and products; everything else does not exist."""
     who = caller(router)
@@ -147,24 +142,3 @@ def _exists(where: str) -> bool:
 
 def _object(where: str) -> dict[str, str]:
     return {"Bucket": services().settings.bucket, "Key": where}
-
-
-def _page(
-    tenant: str, wanted: Callable[[Mapping[str, Any]], bool], limit: int, before: str | None
-) -> tuple[list[Mapping[str, Any]], str | None]:
-    """Read summaries until the page is full, the list ends, or `LIST_READ` were read."""
-    found: list[Mapping[str, Any]] = []
-    read = 0
-    while len(found) < limit and read < LIST_READ:
-        items, following = services().extractions.listed(tenant, before, min(100, LIST_READ - read))
-        read += len(items)
-        for item in items:
-            before = item["GSI1SK"]
-            if wanted(item):
-                found.append(item)
-            if len(found) == limit and item is not items[-1]:
-                return found, before
-        if following is None:
-            return found, None
-        before = following
-    return found, before

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from fetcher.aws.connections import Stored
+from fetcher.aws.stored import Stored
 from fetcher.aws.sources import Sources
 from fetcher.errors import FetcherError, InvalidRequestError, Problem, UnavailableError, Where
 

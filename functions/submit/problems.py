@@ -8,10 +8,15 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 
+from fetcher.core.selection import Finding
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, Problem, RefusedError, UnavailableError
+from submit.connection_bodies import UNION_TAGS
 
 CONTENT_TYPE = "application/problem+json"
 NO_STORE = {"Cache-Control": "no-store"}
+UNAVAILABLE_SECONDS = 5
+SHOWN = 1_000
+"""Findings that one answer lists: with the longest names they still fit what Lambda may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,14 @@ TITLES: Mapping[str, str] = {
     "FET-1001": "Not found",
     "FET-1002": "Name already in use",
     "FET-1014": "Connection belongs to no product",
+    "FET-1015": "Connection belongs to a product already",
     "FET-1016": "Connection belongs to another product",
     "FET-1020": "Unknown datasource",
     "FET-1021": "Connection in use",
     "FET-1040": "Connection down",
+    "FET-1060": "Schema validation failed",
+    "FET-1061": "Validation limit exceeded",
+    "FET-1062": "No such datasource",
     "FET-2001": "Unknown operator",
     "FET-2002": "Invalid filter values",
     "FET-2003": "Body too large",
@@ -52,35 +61,64 @@ TITLES: Mapping[str, str] = {
     "FET-2007": "Already ended",
     "FET-2008": "Not signed in",
     "FET-2009": "Version mismatch",
+    "FET-2011": "Too many tests",
+    "FET-2012": "Scope missing",
+    "FET-2013": "Product not yours",
 }
 
 _STATUS: Mapping[str, HTTPStatus] = {
     "FET-0005": HTTPStatus.NOT_FOUND,
     "FET-1001": HTTPStatus.NOT_FOUND,
     "FET-1002": HTTPStatus.CONFLICT,
+    "FET-1015": HTTPStatus.CONFLICT,
     "FET-1021": HTTPStatus.CONFLICT,
+    "FET-1060": HTTPStatus.UNPROCESSABLE_ENTITY,
     "FET-2003": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "FET-2004": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "FET-2005": HTTPStatus.CONFLICT,
     "FET-2006": HTTPStatus.GONE,
     "FET-2007": HTTPStatus.CONFLICT,
     "FET-2008": HTTPStatus.UNAUTHORIZED,
+    "FET-2009": HTTPStatus.PRECONDITION_FAILED,
+    "FET-2011": HTTPStatus.TOO_MANY_REQUESTS,
+    "FET-2012": HTTPStatus.FORBIDDEN,
+    "FET-2013": HTTPStatus.FORBIDDEN,
 }
+
+
+class TooManyError(InvalidRequestError):
+    """The caller asked too often; `seconds` from now it may again."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message, code="FET-2011")
+        self.seconds = seconds
 
 
 def from_error(error: FetcherError, at: Place) -> Response[str]:
     """Answer a domain error. What is not the caller's to change becomes 503 or 500 without detail."""
     match error:
+        case TooManyError():
+            return problem(error.code, error.message, at, after=error.seconds)
         case InvalidRequestError() | RefusedError() | LimitError():
-            return problem(error.code, error.message, at, error.problems)
+            return problem(error.code, error.message, at, [_shown(found) for found in error.problems])
         case UnavailableError():
             return problem("FET-0003", "a service that this answer needs is not ready; try again later", at)
         case _:
             return problem("FET-0002", "the request could not be processed", at)
 
 
-def problem(code: str, detail: str, at: Place, problems: Sequence[Problem] = ()) -> Response[str]:
-    """Render one problem; `problems` become `errors[]` with their JSON pointers."""
+def from_findings(findings: Sequence[Finding], at: Place) -> Response[str]:
+    """Answer a selection that the sources do not have, all of it at once."""
+    shown = [_found(finding) for finding in findings[:SHOWN]]
+    text = f"{len(findings)} parts of the selection cannot be extracted"
+    more = f"; the first {SHOWN} are listed" if len(findings) > SHOWN else ""
+    return problem("FET-1060", text + more, at, shown)
+
+
+def problem(
+    code: str, detail: str, at: Place, errors: Sequence[Mapping[str, str]] = (), *, after: int | None = None
+) -> Response[str]:
+    """Render one problem; `errors` carry JSON pointers, `after` is the wait in seconds."""
     status = status_of(code)
     body: dict[str, Any] = {
         "type": f"urn:fetcher:problem:{code}",
@@ -91,10 +129,22 @@ def problem(code: str, detail: str, at: Place, problems: Sequence[Problem] = ())
         "code": code,
         "requestId": at.request_id,
     }
-    if problems:
-        body["errors"] = [{"pointer": found.pointer, "detail": found.detail} for found in problems]
-    headers = {**NO_STORE, **({"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {})}
+    if errors:
+        body["errors"] = list(errors)
+    if after is None and status is HTTPStatus.SERVICE_UNAVAILABLE:
+        after = UNAVAILABLE_SECONDS
+    headers = {**NO_STORE, **({} if after is None else {"Retry-After": str(after)})}
     return Response(int(status), CONTENT_TYPE, json.dumps(body, ensure_ascii=False), headers=headers)
+
+
+def _shown(found: Problem) -> dict[str, str]:
+    return {"pointer": found.pointer, "detail": found.detail}
+
+
+def _found(finding: Finding) -> dict[str, str]:
+    names = {"dataSourceId": finding.where.datasource, "table": finding.where.table, "field": finding.where.field}
+    given = {name: value for name, value in names.items() if value is not None}
+    return {"pointer": finding.pointer, "detail": finding.detail, "type": finding.kind, **given}
 
 
 def status_of(code: str) -> HTTPStatus:
@@ -111,12 +161,12 @@ def from_validation(errors: Sequence[Mapping[str, Any]], at: Place) -> Response[
     found = [_finding(error) for error in errors]
     codes = [code for code, _ in found]
     code = next((wanted for wanted in ("FET-0400", "FET-0405", "FET-0406", "FET-0402") if wanted in codes), codes[0])
-    problems = tuple(item for _, item in found)
-    return problem(code, "; ".join(item.detail for item in problems), at, problems)
+    problems = [item for _, item in found]
+    return problem(code, "; ".join(item.detail for item in problems), at, list(map(_shown, problems)))
 
 
 def _finding(error: Mapping[str, Any]) -> tuple[str, Problem]:
-    place, *path = error["loc"]
+    place, *path = (part for part in error["loc"] if part not in UNION_TAGS)
     pointer = "".join(f"/{_escaped(str(part))}" for part in path)
     name = str(path[-1]) if path else "body"
     if place != "body":

@@ -8,6 +8,8 @@ from fetcher.aws.clients import client
 from fetcher.aws.connections import Connections
 from fetcher.aws.extractions import Extractions
 from fetcher.aws.outboxes import Outboxes
+from fetcher.aws.rates import Rates
+from fetcher.aws.schemas import Schemas
 from fetcher.aws.secrets import Vault
 from fetcher.aws.sources import Sources
 from fetcher.aws.sweeping import Overdue
@@ -28,6 +30,8 @@ class Services:
     connections: Connections
     vault: Vault
     sources: Sources
+    schemas: Schemas
+    rates: Rates
     sqs: Any
     s3: Any
 
@@ -54,6 +58,8 @@ def services() -> Services:
         connections=Connections(dynamodb, settings.connections_table, settings.main_table, now_ms),
         vault=vault,
         sources=Sources(vault, settings),
+        schemas=Schemas(dynamodb, settings.main_table, now_ms),
+        rates=Rates(dynamodb, settings.main_table, now_ms),
         sqs=client("sqs"),
         s3=client("s3"),
     )

@@ -268,7 +268,7 @@ def test_only_collections_that_are_users_own_are_offered(session: Session) -> No
 
 # --- filters that convert by type
 
-TYPED = [
+TYPED: Sequence[dict[str, Any]] = [
     {
         "_id": 1,
         "o": OID,

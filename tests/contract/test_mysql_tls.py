@@ -1,7 +1,7 @@
 """TLS with MySQL by its four modes, against a server whose certificate an authority of the test's own has signed."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,15 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fetcher.engines import engine
 from fetcher.engines.mysql import MySQLSession, connect
 from fetcher.errors import FetcherError, InvalidRequestError, RefusedError
-from fetcher.model import Connection, Secret
+from fetcher.model import Connection, Query, Secret
 from infra.local import mariadb
 from infra.local.places import StackError
-from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
-from tests.faultproxy import faulty
 
 HOST = "db.example"
 
@@ -146,7 +143,7 @@ def test_true_verifies_the_certificate_and_the_hosts_name(
 ) -> None:
     """The other modes that encrypt trust whatever they are shown."""
     to = replace(guarded.to, host=host, tls_mode="true")
-    secret = replace(guarded.secret, tls_ca=authority and authority.pem)
+    secret = replace(guarded.secret, tls_ca=authority.pem if authority else None)
     with pytest.raises(RefusedError, match="certificate"), opened(to, secret):
         pass
     with opened(replace(to, tls_mode="skip-verify"), secret) as session:
@@ -160,17 +157,27 @@ def test_an_address_in_the_certificate_is_a_name_too(guarded: Guarded) -> None:
 
 
 @pytest.mark.parametrize("mode", ["true", "skip-verify"])
-def test_a_server_without_tls_is_refused_before_any_credential(source: Source, mode: str) -> None:
-    """R-000-100: never a silent fall back to clear text, in which the password's hash would travel."""
-    if source.to.kind != "mysql":
-        pytest.skip("oracle: and every kind but mysql")
-    with faulty(source.to.host, source.to.port) as proxy:
-        with pytest.raises(RefusedError, match="TLS"), opened(replace(source.to, port=proxy.port, tls_mode=mode), source.secret):
-            pass
+def test_a_server_without_tls_is_refused(sources: Callable[[str], Source], mode: str) -> None:
+    """R-000-100: never a silent fall back to clear text."""
+    source = sources("mysql")
+    with pytest.raises(RefusedError, match="TLS"), opened(replace(source.to, tls_mode=mode), source.secret):
+        pass
 
 
-def test_preferred_goes_on_in_clear_text_where_there_is_no_tls(sources: object) -> None:
-    pass
+def test_preferred_goes_on_in_clear_text_where_there_is_no_tls(sources: Callable[[str], Source]) -> None:
+    source = sources("mysql")
+    with opened(replace(source.to, tls_mode="preferred"), source.secret) as session:
+        assert not is_encrypted(session)
+
+
+def test_rows_come_whole_through_tls(guarded: Guarded) -> None:
+    """And a read that is left half-way ends the session here as well."""
+    with opened(replace(guarded.to, tls_mode="true"), guarded.secret) as session:
+        table = session.discover(()).tables["numbers",]
+        query = Query("numbers", table.path, table.columns)
+        assert sum(page.rows for page in session.read(query, None)) == 20_000
+        assert next(iter(session.read(query, None))).rows
+        session.cancel()
 
 
 def test_a_client_shows_its_certificate(guarded: Guarded) -> None:
@@ -184,4 +191,30 @@ def test_a_client_shows_its_certificate(guarded: Guarded) -> None:
         pass
     certificate, key = STRANGER.issued("client")
     with pytest.raises(FetcherError), opened(to, replace(plain, tls_certificate=certificate, tls_key=key)):
+        pass
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        Secret("x", tls_ca="no certificate"),
+        Secret("x", tls_certificate="no certificate", tls_key="no key"),
+        Secret("x", tls_certificate=AUTHORITY.pem, tls_key=STRANGER.issued("other")[1]),
+    ],
+    ids=["authority", "certificate", "key of another"],
+)
+def test_what_is_no_certificate_is_invalid(secret: Secret) -> None:
+    to = Connection("tls", "mysql", HOST, 1, "d", "u", tls_mode="true")
+    with pytest.raises(InvalidRequestError, match="TLS") as caught, opened(to, secret):
+        pass
+    assert caught.value.__cause__ is not None
+
+
+def test_a_locked_key_is_invalid_and_asks_nobody_for_its_password() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    locked = serialization.BestAvailableEncryption(b"secret")
+    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked).decode()
+    secret = Secret("x", tls_certificate=_pem(_signed("client", key, key, authority=False)), tls_key=text)
+    to = Connection("tls", "mysql", HOST, 1, "d", "u", tls_mode="true")
+    with pytest.raises(InvalidRequestError, match="TLS"), opened(to, secret):
         pass

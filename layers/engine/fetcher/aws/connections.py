@@ -1,70 +1,78 @@
-"""Connections in DynamoDB: the table `connections` (`design.md` §4, items 1 and 1n)."""
+"""Connections in DynamoDB: the table `connections` (`design.md` §4, items 1 and 1n), and the internal datasources."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
-from fetcher.aws import dynamo
+from fetcher.aws import dynamo, trail
 from fetcher.aws.dynamo import Refused
-from fetcher.aws.secrets import Sealed
+from fetcher.aws.internals import Internals, deployed
+from fetcher.aws.stored import Stored, from_item, key, name_item, name_key, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.rules import Absent, Equal, Of, Put, Rule, every
-from fetcher.model import Connection
 from fetcher.ports import Clock
+
+__all__ = ["Connections", "NameTaken", "Stale", "Stored"]
 
 ERASE_SECONDS = 7 * 86_400
 
+_UNCHANGED = every(Equal("version", Of("version")), Absent("deletedAt"))
+_UNASSIGNED = every(_UNCHANGED, Absent("productName"))
 _DELETED = Rule(
-    every(Equal("version", Of("version")), Absent("deletedAt")),
+    _UNCHANGED,
     (Put("deletedAt", Of("time")), Put("expiresAt", Of("expiresAt")), Put("GSI1PK", Of("graveyard"))),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A registered connection. `product` is lower-case; `secret` is sealed; `metadata` is JSON text, or empty."""
+class NameTaken(Exception):  # noqa: N818 - an answer that callers match on, not a failure
+    """A living connection of the tenant, or an internal datasource, has this name."""
 
-    tenant: str
-    id: str
-    product: str | None
-    connection: Connection
-    secret: Sealed = field(repr=False)
-    metadata: str
-    created_at: str
-    updated_at: str
-    version: int = 1
-    deleted_at: str | None = None
+
+class Stale(Exception):  # noqa: N818 - an answer that callers match on, not a failure
+    """The connection changed or went since it was read; nothing was written."""
 
 
 class Connections:
-    """Create, find, list and delete; names are unique in a tenant while they live."""
+    """Create, find, list, change and delete; names are unique in a tenant while they live.
 
-    def __init__(self, client: Any, table: str, main_table: str, clock: Clock) -> None:
+    Every change names who made it, and its audit item is part of the same transaction.
+    """
+
+    def __init__(
+        self, client: Any, table: str, main_table: str, clock: Clock, internals: Internals | None = None
+    ) -> None:
         self._client = client
         self._table = table
         self._main_table = main_table
         self._clock = clock
+        self.internals = deployed() if internals is None else internals
 
-    def create(self, new: Stored) -> bool:
-        """Register a connection under its name; False when the name is taken."""
+    def create(self, new: Stored, who: str) -> None:
+        """Register a connection under its name. Raises `NameTaken`."""
+        self._check_name(new)
         actions = [
-            dynamo.put_action(self._table, _name_item(new), Absent("PK")),
-            dynamo.put_action(self._table, _item(new), Absent("PK")),
+            dynamo.put_action(self._table, name_item(new), Absent("PK")),
+            dynamo.put_action(self._table, to_item(new), Absent("PK")),
+            trail.entry(self._main_table, who, "connection.create", None, new, self._clock()),
         ]
         try:
             dynamo.transact(self._client, actions, dynamo.token(new.id, "create"))
-        except Refused:
-            return False
-        return True
+        except Refused as refused:
+            raise NameTaken from refused
 
     def get(self, tenant: str, connection_id: str) -> Stored | None:
-        """Read a living connection, consistently."""
-        item = self._read(_key(tenant, connection_id))
-        return None if item is None or "deletedAt" in item else _stored(item)
+        """Read a living connection, consistently, or an internal datasource."""
+        internal = self.internals.get(tenant, connection_id)
+        if internal is not None:
+            return internal
+        item = self._read(key(tenant, connection_id))
+        return None if item is None or "deletedAt" in item else from_item(item)
 
     def named(self, tenant: str, name: str) -> Stored | None:
-        """Find a living connection by its exact name, consistently."""
-        item = self._read(_name_key(tenant, name))
+        """Find a living connection by its exact name, consistently; internal names come first."""
+        if self.internals.reserves(tenant, name):
+            return self.internals.named(tenant, name)
+        item = self._read(name_key(tenant, name))
         return self.get(tenant, item["connectionId"]) if item else None
 
     def listed(self, tenant: str, before: str | None, limit: int) -> tuple[list[Mapping[str, Any]], str | None]:
@@ -85,88 +93,60 @@ class Connections:
         )
         return bool(answer["Items"])
 
-    def delete(self, stored: Stored) -> bool:
-        """Delete softly; the name is free at once. False when it changed or went meanwhile."""
+    def change(self, old: Stored, new: Stored, who: str) -> Stored:
+        """Replace what was read by what it shall be, in its next version. Raises `Stale` and `NameTaken`."""
+        now = self._clock()
+        changed = replace(new, version=old.version + 1, updated_at=rfc3339(now))
+        actions = [
+            dynamo.put_action(self._table, to_item(changed), _UNCHANGED, {"version": old.version}),
+            trail.entry(self._main_table, who, "connection.patch", old, changed, now),
+        ]
+        if changed.connection.name != old.connection.name:
+            self._check_name(changed)
+            actions.append(dynamo.put_action(self._table, name_item(changed), Absent("PK")))
+            actions.append(dynamo.delete_action(self._table, name_key(old.tenant, old.connection.name)))
+        self._write(actions, old, "change")
+        return changed
+
+    def assign(self, old: Stored, product: str, who: str) -> Stored:
+        """Give an unassigned connection its product, once. Raises `Stale`."""
+        now = self._clock()
+        assigned = replace(old, product=product, version=old.version + 1, updated_at=rfc3339(now))
+        actions = [
+            dynamo.put_action(self._table, to_item(assigned), _UNASSIGNED, {"version": old.version}),
+            trail.entry(self._main_table, who, "connection.assign", old, assigned, now),
+        ]
+        self._write(actions, old, "assign")
+        return assigned
+
+    def delete(self, old: Stored, who: str) -> None:
+        """Delete softly; the name is free at once. Raises `Stale`."""
         now = self._clock()
         given = {
-            "version": stored.version,
+            "version": old.version,
             "time": rfc3339(now),
             "expiresAt": now // 1000 + ERASE_SECONDS,
-            "graveyard": f"{stored.tenant}#DELETED",
+            "graveyard": f"{old.tenant}#DELETED",
         }
         actions = [
-            dynamo.update_action(self._table, _key(stored.tenant, stored.id), _DELETED, given),
-            dynamo.delete_action(self._table, _name_key(stored.tenant, stored.connection.name)),
+            dynamo.update_action(self._table, key(old.tenant, old.id), _DELETED, given),
+            dynamo.delete_action(self._table, name_key(old.tenant, old.connection.name)),
+            trail.entry(self._main_table, who, "connection.delete", old, None, now),
         ]
+        self._write(actions, old, "delete")
+
+    def _write(self, actions: list[Any], old: Stored, step: str) -> None:
+        """Write a change of an existing connection; the first action carries its version."""
+        # The audit item's id is in the actions, so that no two changes share a token.
         try:
-            dynamo.transact(self._client, actions, dynamo.token(stored.id, "delete", str(now)))
-        except Refused:
-            return False
-        return True
+            dynamo.transact(self._client, actions, dynamo.token(old.id, step, str(actions)))
+        except Refused as refused:
+            raise (Stale if refused.action == 0 else NameTaken) from refused
+
+    def _check_name(self, wanted: Stored) -> None:
+        if self.internals.reserves(wanted.tenant, wanted.connection.name):
+            raise NameTaken
 
     def _read(self, where: Mapping[str, str]) -> dict[str, Any] | None:
         answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(where), ConsistentRead=True)
         return dynamo.unmarshal(answer["Item"]) if "Item" in answer else None
-
-
-def _key(tenant: str, connection_id: str) -> dict[str, str]:
-    return {"PK": f"T#{tenant}#CONNECTION#{connection_id}", "SK": "META"}
-
-
-def _name_key(tenant: str, name: str) -> dict[str, str]:
-    return {"PK": f"T#{tenant}#CONNECTIONNAME#{name}", "SK": "UNIQUE"}
-
-
-def _name_item(new: Stored) -> dict[str, Any]:
-    return {**_name_key(new.tenant, new.connection.name), "connectionId": new.id}
-
-
-def _item(new: Stored) -> dict[str, Any]:
-    to = new.connection
-    optional = {"schema": to.schema, "tlsMode": to.tls_mode, "productName": new.product}
-    return {
-        **_key(new.tenant, new.id),
-        "GSI1PK": f"{new.tenant}#CONNECTIONS",
-        "GSI1SK": f"{new.created_at}#{new.id}",
-        "tenant": new.tenant,
-        "connectionId": new.id,
-        "configName": to.name,
-        "type": to.kind,
-        "host": to.host,
-        "port": to.port,
-        "databaseName": to.database,
-        "userName": to.user,
-        "options": dict(to.options),
-        "metadata": new.metadata,
-        "secretCiphertext": new.secret.ciphertext,
-        "secretDataKey": new.secret.data_key,
-        "createdAt": new.created_at,
-        "updatedAt": new.updated_at,
-        "version": new.version,
-        **{name: value for name, value in optional.items() if value is not None},
-    }
-
-
-def _stored(item: Mapping[str, Any]) -> Stored:
-    return Stored(
-        tenant=item["tenant"],
-        id=item["connectionId"],
-        product=item.get("productName"),
-        connection=Connection(
-            name=item["configName"],
-            kind=item["type"],
-            host=item["host"],
-            port=item["port"],
-            database=item["databaseName"],
-            user=item["userName"],
-            schema=item.get("schema"),
-            tls_mode=item.get("tlsMode"),
-            options=item["options"],
-        ),
-        secret=Sealed(item["secretCiphertext"], item["secretDataKey"]),
-        metadata=item["metadata"],
-        created_at=item["createdAt"],
-        updated_at=item["updatedAt"],
-        version=item["version"],
-        deleted_at=item.get("deletedAt"),
-    )

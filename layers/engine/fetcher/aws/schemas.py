@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fetcher.aws import dynamo
-from fetcher.aws.connections import Stored
+from fetcher.aws.stored import Stored
 from fetcher.model import Catalog, Column, Encoding, Table
 from fetcher.ports import Clock
 

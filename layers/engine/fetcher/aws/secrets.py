@@ -2,20 +2,39 @@
 
 A connection's secret is sealed with a KMS data key bound to the tenant and the connection by encryption
 context, and with the same pair as additional data of the AES-GCM envelope; so a ciphertext that is
-moved to another record does not open.
+moved to another record does not open. Members that Secrets Manager holds are fetched when they are used.
 """
 
 import base64
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from fetcher.core import envelope
 from fetcher.core.seal import KeyRing
+from fetcher.errors import RefusedError
 from fetcher.model import Secret
 
 RING_SECONDS = 300.0
+SECRET_SECONDS = 300.0
+PREFIX = "fetcher/connections"
+
+_LETTERS = r"[A-Za-z0-9/_+=.@-]+"
+_NOT_OURS = frozenset(
+    {
+        "ResourceNotFoundException",
+        "AccessDeniedException",
+        "InvalidRequestException",
+        "InvalidParameterException",
+        "DecryptionFailure",
+    }
+)
+"""What Secrets Manager says of a secret that is not there, not granted, about to be deleted, or not readable."""
 
 
 class Keys:
@@ -43,6 +62,61 @@ class Sealed:
 
     ciphertext: str
     data_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A member of a JSON secret in Secrets Manager."""
+
+    secret_id: str
+    field: str
+
+
+def reference_problem(tenant: str, reference: Reference) -> str | None:
+    """Say why a tenant may not use a secret: one must not have another's, or ours, sent to its host."""
+    prefix = f"{PREFIX}/{tenant}/"
+    if re.fullmatch(re.escape(prefix) + _LETTERS, reference.secret_id):
+        return None
+    return f"must be the name of a secret under {prefix}"
+
+
+class References:
+    """Fetches what references point at, and keeps it for five minutes at most."""
+
+    def __init__(self, client: Callable[[], Any], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._kept: dict[str, tuple[float, str]] = {}
+
+    def value(self, tenant: str, reference: Reference, *, fresh: bool = False) -> str:
+        """Return the member's text; `fresh` asks again. Raises `RefusedError` for what cannot be had."""
+        if reference_problem(tenant, reference):
+            raise RefusedError("the connection refers to a secret that it may not use")
+        until, text = self._kept.get(reference.secret_id, (0.0, ""))
+        if fresh or until <= self._monotonic():
+            text = self._fetched(reference.secret_id)
+            self._kept[reference.secret_id] = (self._monotonic() + SECRET_SECONDS, text)
+        return _member(text, reference.field)
+
+    def _fetched(self, secret_id: str) -> str:
+        try:
+            answer = self._client().get_secret_value(SecretId=secret_id)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _NOT_OURS:
+                raise
+            raise RefusedError("the secret that the connection refers to cannot be read") from error
+        return str(answer.get("SecretString", ""))
+
+
+def _member(text: str, name: str) -> str:
+    """Read a member; the cause is dropped, because a parser's error quotes the secret."""
+    try:
+        found = json.loads(text).get(name)
+    except (ValueError, AttributeError):
+        found = None
+    if not isinstance(found, str) or not found:
+        raise RefusedError("the secret that the connection refers to has no such field") from None
+    return found
 
 
 class Vault:

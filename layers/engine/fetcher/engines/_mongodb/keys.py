@@ -116,6 +116,7 @@ def _value(position: Position) -> tuple[int, bytes]:
         ((name, text),) = position.values
         kind = next(kind for kind, known in TYPES.items() if known == name)
         found = (kind, b64decode(text[len(RAW) :])) if text.startswith(RAW) else _encoded(text)
+        bson.decode(_document(kind, b"", found[1]), CODEC)
     except Exception as error:
         raise InvalidRequestError(MISFIT) from error
     if found[0] != kind:

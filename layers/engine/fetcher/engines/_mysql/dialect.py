@@ -122,9 +122,9 @@ def _value(mark: str, column: Column, values: Sequence[Any]) -> str:
 
 def _number_type(text: str) -> str:
     whole, _, fraction = text.partition(".")
-    if fraction or int(whole) not in UNSIGNED:
-        return "SIGNED" if not fraction and int(whole) in SIGNED else f"DECIMAL({MAX_DIGITS}, {len(fraction)})"
-    return "UNSIGNED"
+    if fraction or int(whole) not in range(SIGNED.start, UNSIGNED.stop):
+        return f"DECIMAL({MAX_DIGITS}, {len(fraction)})"
+    return "SIGNED" if int(whole) in SIGNED else "UNSIGNED"
 
 
 def _bind(column: Column, value: Any) -> str | bytes:

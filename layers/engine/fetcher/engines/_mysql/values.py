@@ -144,7 +144,11 @@ def _is_json(text: bytes) -> bool:
         orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            json.loads(text, parse_int=str, parse_float=str)
+            json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
         except ValueError:
             return False
     return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

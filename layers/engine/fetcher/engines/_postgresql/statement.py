@@ -39,11 +39,16 @@ class Statement:
 def _select(query: Query, where: Where) -> str:
     table = DIALECT.name(*query.path)
     keys = [f"{table}.{DIALECT.name(column.name)}" for column in query.key]
-    texts = [f"pg_catalog.concat({key}) AS key{at}" for at, key in enumerate(keys)]
+    texts = [f"{_text(column, key)} AS key{at}" for at, (column, key) in enumerate(zip(query.key, keys, strict=True))]
     listed = ", ".join([f"{_object(query.columns)} AS body", *texts])
     # Qualified, a key cannot be taken for a column of the output.
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
     return f"SELECT {listed} FROM {table}{where.sql}{order}"  # noqa: S608 - quoted names only
+
+
+def _text(column: Column, key: str) -> str:
+    """Show a key's text; only a type of another schema may have a cast of its own, and `concat` avoids it."""
+    return f"pg_catalog.concat({key})" if _schema(column.type) else f"{key}::text"
 
 
 def _guarded(select: str, keys: int) -> str:

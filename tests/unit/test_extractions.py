@@ -1,0 +1,220 @@
+"""Accepting, claiming and ending in a table: who wins, and what the losers learn."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from fetcher.aws.extractions import Extractions
+from fetcher.aws.outboxes import Outboxes
+from fetcher.aws.records import Accepted, Completed, Duplicate, Failed
+from fetcher.aws.sweeping import Action, Overdue, decide
+from fetcher.core.clock import rfc3339
+from fetcher.core.extraction import Extraction
+from fetcher.core.lifecycle import Status
+from fetcher.errors import CanceledError, FetcherError, LostClaimError
+
+LEASE, WINDOW, DISPATCH = 60_000, 300_000, 30_000
+START = 1_800_000_000_000
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    with mock_aws():
+        made: Any = boto3.client("dynamodb", "us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        names = ("PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK")
+        attributes = [{"AttributeName": name, "AttributeType": "S"} for name in names]
+        made.create_table(
+            TableName="main",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[*attributes, {"AttributeName": "lookAt", "AttributeType": "N"}],
+            KeySchema=keys("PK", "SK"),
+            GlobalSecondaryIndexes=[
+                {"IndexName": "GSI1", "KeySchema": keys("GSI1PK", "GSI1SK"), "Projection": {"ProjectionType": "ALL"}},
+                {
+                    "IndexName": "GSI2",
+                    "KeySchema": keys("GSI2PK", "lookAt"),
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                },
+            ],
+        )
+        yield made
+
+
+def keys(partition: str, sort: str) -> Any:
+    """A key schema."""
+    return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
+
+
+@pytest.fixture
+def table(client: Any, clock: Clock) -> Extractions:
+    return Extractions(client, "main", clock, lease_ms=LEASE, window_ms=WINDOW, dispatch_ms=DISPATCH)
+
+
+def job(name: str, clock: Clock, tenant: str = "default") -> Accepted:
+    """A request that is always the same."""
+    return Accepted(tenant, name, "payments", "h" * 64, {"pg": "c1"}, 1, '{"source":"payments"}', "{}", None, clock.now)
+
+
+def accepted(table: Extractions, clock: Clock, name: str = "a", tenant: str = "default") -> Extraction:
+    """Accept a request that nothing hinders."""
+    made = table.accept(job(name, clock, tenant), None)
+    assert isinstance(made, Extraction)
+    return made
+
+
+@pytest.mark.parametrize(("age", "duplicate"), [(0, True), (299_999, True), (300_000, False), (900_000, False)])
+def test_the_window_is_read_from_the_stored_time(table: Extractions, clock: Clock, age: int, duplicate: bool) -> None:
+    """R-000-54: duplicate at 299.999 s, new at 300.000 s; the expiry of items has no say."""
+    first = accepted(table, clock)
+    clock.now += age
+    assert table.duplicate("default", first.request_hash) == ((Duplicate("a"), None) if duplicate else (None, None))
+    second = table.accept(job("b", clock), None)
+    assert (second == Duplicate("a")) == duplicate
+
+
+def test_the_same_request_of_another_tenant_is_another_job(table: Extractions, clock: Clock) -> None:
+    """R-000-58: the tenant is part of every key."""
+    accepted(table, clock)
+    assert accepted(table, clock, "b", "other").tenant == "other"
+    assert table.get("other", "a") is None
+
+
+def test_exactly_one_retry_of_a_failed_job_wins(table: Extractions, clock: Clock) -> None:
+    """R-000-52, R-000-56: the lock changes hands once."""
+    first = accepted(table, clock)
+    table.terminate(first, Failed(FetcherError("x")), claimed=False)
+    assert table.duplicate("default", first.request_hash) == (None, "a")
+    assert isinstance(table.accept(job("b", clock), "a"), Extraction)
+    assert table.accept(job("c", clock), "a") == Duplicate("b")
+
+
+def test_an_unsure_acceptance_that_is_repeated_is_the_same_job(table: Extractions, clock: Clock) -> None:
+    """Design §4: a failed condition whose old lock holds my id means that I won."""
+    accepted(table, clock)
+    again = table.accept(job("a", clock), None)
+    assert isinstance(again, Extraction)
+    assert again.id == "a"
+
+
+def test_a_late_mark_never_overwrites_a_claim(table: Extractions, clock: Clock) -> None:
+    """Design §4: dispatched is refused once somebody has claimed."""
+    made = accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    table.dispatched(made)
+    found = table.get("default", "a")
+    assert found is not None
+    assert found.look_at == claimed.lease_until == clock.now + LEASE
+
+
+def test_finish_happens_once_and_a_repeat_by_the_same_worker_is_told_so(table: Extractions, clock: Clock) -> None:
+    """R-000-63: unsure → repeat it; the status I wrote, with my token, means yes."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    ended = table.terminate(claimed, Completed({"path": "p"}), claimed=True)
+    clock.now += 1
+    assert table.terminate(claimed, Completed({"path": "p"}), claimed=True) == ended
+    with pytest.raises(LostClaimError):
+        table.terminate(replace(claimed, claim="w2"), Completed({"path": "q"}), claimed=True)
+
+
+def test_a_cancel_turns_finish_into_canceled(table: Extractions, clock: Clock) -> None:
+    """Design §4: an accepted cancel always ends canceled."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    assert table.cancel("default", "a")
+    ended = table.terminate(claimed, Completed({"path": "p"}), claimed=True)
+    assert (ended.status, ended.error, ended.result) == (
+        Status.FAILED,
+        CanceledError("the job was canceled").public(),
+        None,
+    )
+    assert not table.cancel("default", "a")
+
+
+def test_ending_frees_the_connection_and_leaves_one_event(table: Extractions, client: Any, clock: Clock) -> None:
+    """Design §4: status, event and markers in one transaction; the index holds the event alone."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    table.terminate(claimed, Completed({"path": "p"}), claimed=True)
+    overdue, outboxes = (
+        Overdue(client, "main", clock),
+        Outboxes(client, "main", clock, dispatch_ms=DISPATCH),
+    )
+    clock.now += 10 * LEASE
+    rows = list(overdue.rows())
+    assert [row.key["SK"] for row in rows] == ["OUTBOX#TERMINAL"]
+    outbox = outboxes.get("default", "a")
+    assert outbox is not None
+    assert outbox.event_id == "fetcher.job.completed.a"
+    assert outboxes.take(outbox)
+    assert not outboxes.take(outbox)
+    fresh = outboxes.get("default", "a")
+    assert fresh is not None
+    assert outboxes.published(fresh)
+    assert not outboxes.published(fresh)
+    clock.now += 10 * LEASE
+    assert list(overdue.rows()) == []
+    assert "SOURCE" not in str(client.scan(TableName="main")["Items"])
+
+
+def test_a_job_whose_worker_died_is_overdue_and_taken_by_one_sweep(
+    table: Extractions, client: Any, clock: Clock
+) -> None:
+    """Design §4: the sweeper knows one rule."""
+    accepted(table, clock)
+    assert table.claim("default", "a", 0, "w1") is not None
+    overdue = Overdue(client, "main", clock)
+    assert list(overdue.rows()) == []
+    clock.now += LEASE + 1
+    (due,) = overdue.rows()
+    found = overdue.item(due)
+    assert isinstance(found, Extraction)
+    assert decide(found, clock.now, 10**9) == (Action.SEND, None)
+    assert overdue.take(due)
+    assert not overdue.take(due)
+    assert overdue.item(due) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "later", "action", "family"),
+    [
+        ({}, 0, Action.SEND, None),
+        ({}, 86_400_001, Action.FAIL, "timeout"),
+        ({"status": Status.PROCESSING, "claim": "w", "lease_until": START + 10}, 0, Action.WAIT, None),
+        ({"status": Status.PROCESSING, "claim": "w", "lease_until": START - 1}, 0, Action.SEND, None),
+        ({"status": Status.PROCESSING, "claim": "w", "lease_until": START - 1}, 86_400_001, Action.SEND, None),
+        ({"stalled": 5}, 0, Action.FAIL, "internal"),
+        ({"cancel_requested_at": "t"}, 0, Action.FAIL, "canceled"),
+        ({"status": Status.COMPLETED}, 0, Action.WAIT, None),
+    ],
+)
+def test_what_the_sweeper_decides(changes: dict[str, Any], later: int, action: Action, family: str | None) -> None:
+    """Design §4: pending has no limit but its age; a dead lease has `stalled`; a live worker is left alone."""
+    made = Extraction(
+        "default", "a", Status.PENDING, "payments", "h", {}, 0, 0, 0, {}, 0, rfc3339(START), look_at=START
+    )
+    decided, error = decide(replace(made, **changes), START + later, 86_400_000)
+    assert (decided, error.family if error else None) == (action, family)
