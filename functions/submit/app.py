@@ -1,6 +1,7 @@
 """The HTTP API: routes say what, the exception handlers say how it fails, the last function is Lambda's."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -17,12 +18,14 @@ from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.canonical import strict_loads
 from fetcher.core.request import check_size
 from fetcher.errors import FetcherError
-from submit import jobs, registry, status
+from submit import jobs, registry, scopes, status
 from submit.answers import JSON
 from submit.context import request_id_of
 from submit.problems import Place, from_error, from_validation, problem
+from submit.services import services
 
 TITLE = "fetcher"
+MERGE_PATCH = "application/merge-patch+json"
 DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."
 
 
@@ -50,15 +53,23 @@ def described() -> str:
 
 
 def _place() -> Place:
-    event = app.current_event.raw_event
+    return _place_of(app.current_event.raw_event)
+
+
+def _place_of(event: Mapping[str, Any]) -> Place:
     return Place(event["rawPath"], request_id_of(event))
 
 
 @app.exception_handler(FetcherError)
 def domain_error(error: FetcherError) -> Response[Any]:
     """Answer what the core, an engine or a route raised."""
+    return domain_error_at(error, _place())
+
+
+def domain_error_at(error: FetcherError, at: Place) -> Response[Any]:
+    """Log and answer an error of ours."""
     logger.info("refused", extra={"code": error.code, "family": error.family})
-    return from_error(error, _place())
+    return from_error(error, at)
 
 
 @app.exception_handler(RequestValidationError)
@@ -99,9 +110,28 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Serve one request of the HTTP API (payload 2.0)."""
     request_id = request_id_of(event)
     logger.append_keys(request_id=request_id)
-    answer = app.resolve(event, context)
+    answer = _refusal(event) or app.resolve(_plain(event), context)
     answer.setdefault("headers", {})["X-Request-Id"] = request_id
     return answer
+
+
+def _refusal(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Refuse a token without the scope before its body is looked at."""
+    try:
+        if services().settings.authorizer == "jwt":
+            scopes.check(event["requestContext"])
+    except FetcherError as error:
+        refused = domain_error_at(error, _place_of(event))
+        return {"statusCode": refused.status_code, "headers": refused.headers, "body": refused.body}
+    return None
+
+
+def _plain(event: dict[str, Any]) -> dict[str, Any]:
+    """Let a merge patch pass as the JSON that it is; the router knows no other media type."""
+    headers = event.get("headers") or {}
+    if not str(headers.get("content-type", "")).startswith(MERGE_PATCH):
+        return event
+    return {**event, "headers": {**headers, "content-type": JSON}}
 
 
 if os.environ.get("FETCHER_STAGE") == "local":

@@ -39,8 +39,7 @@ _Password = Annotated[
     Discriminator(_tag),
 ]
 _Key = Annotated[
-    Annotated[str, Field(max_length=PEM_LENGTH), Tag(UNION_TAGS[0])]
-    | Annotated[SecretReference, Tag(UNION_TAGS[1])],
+    Annotated[str, Field(max_length=PEM_LENGTH), Tag(UNION_TAGS[0])] | Annotated[SecretReference, Tag(UNION_TAGS[1])],
     Discriminator(_tag),
 ]
 _Text = Annotated[str, Field(min_length=1, max_length=255)]

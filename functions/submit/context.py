@@ -9,6 +9,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 
 from fetcher.errors import InvalidRequestError, Problem
 from submit.caller import Caller, caller_of
+from submit.problems import Place
 from submit.services import services
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
@@ -28,6 +29,12 @@ def caller(router: Router) -> Caller:
 def header(router: Router, name: str) -> str | None:
     """Return a request header; names are lower-case in payload 2.0."""
     return (router.current_event.headers or {}).get(name)
+
+
+def place(router: Router) -> Place:
+    """Return where a problem of the request at hand happened."""
+    event = router.current_event.raw_event
+    return Place(event["rawPath"], request_id_of(event))
 
 
 def identifier(text: str) -> str:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from fetcher.aws.stored import Stored
 from fetcher.aws.sources import Sources
+from fetcher.aws.stored import Stored
 from fetcher.errors import FetcherError, InvalidRequestError, Problem, UnavailableError, Where
 
 EACH_SECONDS = 10.0
@@ -27,6 +27,8 @@ def probe_all(sources: Sources, named: Mapping[str, Stored]) -> None:
 
     A probe that does not end in time is left to its own timeout: its thread ends without an effect.
     """
+    if not named:
+        return
     threads = ThreadPoolExecutor(len(named), thread_name_prefix="probe")
     started = {name: threads.submit(probe, sources, stored) for name, stored in named.items()}
     wait(started.values(), timeout=ALL_SECONDS)

@@ -1,43 +1,51 @@
 """The routes of connections: `/v1/management/connections`."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import uuid4
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
-from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Query
 
-from fetcher import engines
-from fetcher.aws.connections import Stored
-from fetcher.core import hosts
-from fetcher.core.canonical import dumps, strict_loads
+from fetcher.aws.connections import NameTaken
+from fetcher.aws.stored import Stored
 from fetcher.core.clock import rfc3339
-from fetcher.errors import FetcherError, InvalidRequestError, Problem, UnavailableError
-from fetcher.model import Connection, Secret
-from submit import cursors
-from submit.answers import answer
+from fetcher.core.kinds import API_NAMES
+from fetcher.errors import FetcherError, Problem
+from submit import changing, cursors, discovering, registered, sealing
+from submit.answers import answer, tagged
 from submit.caller import Caller, product_of
-from submit.context import caller, header, identifier
+from submit.connection_bodies import ConnectionBody, PatchBody
+from submit.context import caller, place
+from submit.paging import Row
 from submit.probes import probe
-from submit.schemas import API_KINDS, ConnectionBody
+from submit.problems import TooManyError, from_findings
+from submit.registered import etag, view
+from submit.schemas import SelectionBody
 from submit.services import services
 
 PATH = "/v1/management/connections"
-_API_NAME = {kind: name for name, kind in API_KINDS.items()}
+
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="the version seen, as its `ETag`")]
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
+Product = Annotated[str | None, Header(alias="X-Product-Name", description="1 to 100 letters, digits, '-' or '_'")]
 
 router = Router()  # type: ignore[no-untyped-call]
 
 
 @router.post(PATH, summary="Register a connection", tags=["connections"])
-def create_connection(body: Annotated[ConnectionBody, Body()]) -> Response[Any]:
+def create_connection(body: Annotated[ConnectionBody, Body()], product_name: Product = None) -> Response[Any]:
     """Register where a source is; its password is sealed at once and never comes back."""
-    product = product_of(header(router, "x-product-name"))
-    _check(body)
-    stored = _sealed(caller(router), product, body)
-    if not services().connections.create(stored):
-        raise InvalidRequestError(f"the name {body.configName!r} is in use; choose another", code="FET-1002")
-    return answer(201, view(stored), {"Location": f"{PATH}/{stored.id}"})
+    who = caller(router)
+    product = _product(who, product_name)
+    sealing.check(services(), who.tenant, body)
+    new = sealing.new(who.tenant, str(uuid4()), product, body, rfc3339(services().clock()))
+    stored = sealing.sealed(services(), new, body)
+    try:
+        services().connections.create(stored, who.who)
+    except NameTaken as taken:
+        raise changing.name_taken(body.configName) from taken
+    return answer(201, view(stored), {"Location": f"{PATH}/{stored.id}", "ETag": etag(stored)})
 
 
 @router.get(PATH, summary="List connections, newest first", tags=["connections"])
@@ -45,39 +53,100 @@ def list_connections(
     type: Annotated[str | None, Query(max_length=20)] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
     cursor: Annotated[str | None, Query()] = None,
+    product_name: Product = None,
 ) -> Response[Any]:
-    """List the connections that the caller may see, of one product when `X-Product-Name` is sent."""
+    """List the connections that the caller may see, of one product when `X-Product-Name` is sent.
+
+    The operator's own datasources come first; they serve every product.
+    """
+    product = None if product_name is None else product_of(product_name)
+    kind = type.upper() if type else None
+
+    def wanted(row: Row) -> bool:
+        return product in {None, row.get("productName")} and kind in {None, API_NAMES[row["type"]]}
+
+    position = cursors.position(cursor)
     who = caller(router)
-    given = header(router, "x-product-name")
-    product = None if given is None else product_of(given)
-    found, following = _page(who, product, type, limit, cursors.position(cursor))
-    body: dict[str, Any] = {"items": [view(stored) for stored in found], "limit": limit}
-    if following is not None:
-        body["next"] = cursors.written(following)
-    return answer(200, body)
+    return _listed(*registered.listed_with_internals(services(), who, wanted, kind, limit, position), limit)
+
+
+@router.get(f"{PATH}/unassigned", summary="List connections without a product", tags=["connections"])
+def list_unassigned(
+    limit: Annotated[int, Query(ge=1, le=100)] = 10, cursor: Annotated[str | None, Query()] = None
+) -> Response[Any]:
+    """List connections that no product has; nothing for a token that is limited to products."""
+
+    def wanted(row: Row) -> bool:
+        return "productName" not in row
+
+    position = cursors.position(cursor)
+    return _listed(*registered.listed(services(), caller(router), wanted, limit, position), limit)
+
+
+@router.post(f"{PATH}/validate-schema", summary="Check a selection against its sources", tags=["connections"])
+def validate_schema(body: Annotated[SelectionBody, Body()]) -> Response[Any]:
+    """Name every datasource, table and field that a job could not read, all at once; no row is read."""
+    found = discovering.findings(services(), caller(router), body.datasources)
+    if found:
+        return from_findings(found, place(router))
+    return answer(200, {"status": "success", "message": "every datasource, table and field exists"})
 
 
 @router.get(f"{PATH}/<connection_id>", summary="One connection", tags=["connections"])
-def get_connection(connection_id: str) -> Response[Any]:
+def get_connection(connection_id: str, if_none_match: IfNoneMatch = None) -> Response[Any]:
     """Show a connection, without its secrets."""
-    return answer(200, view(_connection(connection_id)))
+    stored = registered.find(services(), caller(router), connection_id)
+    return tagged(view(stored), if_none_match, {}, etag(stored))
+
+
+@router.patch(f"{PATH}/<connection_id>", summary="Change a connection", tags=["connections"])
+def patch_connection(
+    connection_id: str,
+    body: Annotated[PatchBody, Body()],
+    if_match: IfMatch = None,
+) -> Response[Any]:
+    """Change a connection that no running job uses, by merge patch; with `If-Match`, only the version seen."""
+    who = caller(router)
+    old = registered.find_changeable(services(), who, connection_id)
+    changing.check_precondition(old, if_match)
+    changed = changing.patch(services(), who, old, body.patch)
+    return answer(200, view(changed), {"ETag": etag(changed)})
 
 
 @router.delete(f"{PATH}/<connection_id>", summary="Delete a connection", tags=["connections"])
-def delete_connection(connection_id: str) -> Response[Any]:
+def delete_connection(connection_id: str, if_match: IfMatch = None) -> Response[Any]:
     """Delete a connection that no running job uses; its name is free at once."""
-    stored = _connection(connection_id)
-    if services().connections.in_use(stored.tenant, stored.id):
-        raise InvalidRequestError("a job that has not ended uses this connection; wait or cancel it", code="FET-1021")
-    if not services().connections.delete(stored):
-        raise InvalidRequestError("there is no connection of this id", code="FET-1001")
+    who = caller(router)
+    old = registered.find_changeable(services(), who, connection_id)
+    changing.check_precondition(old, if_match)
+    changing.delete(services(), who, old)
     return Response(204, None, None)
+
+
+@router.post(f"{PATH}/<connection_id>/assign", summary="Assign a connection to a product", tags=["connections"])
+def assign_connection(connection_id: str, product_name: Product = None) -> Response[Any]:
+    """Give a connection without a product the product of `X-Product-Name`, once."""
+    who = caller(router)
+    product = _product(who, product_name)
+    old = registered.find_changeable(services(), who, connection_id)
+    assigned = changing.assign(services(), who, old, product)
+    return answer(200, view(assigned), {"ETag": etag(assigned)})
+
+
+@router.get(f"{PATH}/<connection_id>/schema", summary="What a source has", tags=["connections"])
+def get_schema(connection_id: str, schema: Annotated[str | None, Query(max_length=1000)] = None) -> Response[Any]:
+    """Ask the source for its tables, their fields and keys; `schema` names schemas, separated by commas."""
+    stored = registered.find(services(), caller(router), connection_id)
+    names = [name.strip() for name in (schema or "").split(",") if name.strip()]
+    return answer(200, discovering.schema(services(), stored, names))
 
 
 @router.post(f"{PATH}/<connection_id>/test", summary="Test a connection", tags=["connections"])
 def test_connection(connection_id: str) -> Response[Any]:
-    """Open a real connection and say how long it took, or why it failed."""
-    stored = _connection(connection_id)
+    """Open a real connection and say how long it took, or why it failed; ten times a minute at most."""
+    stored = registered.find(services(), caller(router), connection_id)
+    if seconds := services().rates.take(stored.tenant, stored.id):
+        raise TooManyError("this connection was tested ten times within a minute", seconds)
     began = services().clock()
     try:
         latency = probe(services().sources, stored)
@@ -87,111 +156,15 @@ def test_connection(connection_id: str) -> Response[Any]:
     return answer(200, {"status": "success", "message": "the connection works", "latencyMs": latency})
 
 
-def view(stored: Stored) -> dict[str, Any]:
-    """What the API shows of a connection."""
-    to = stored.connection
-    shown: dict[str, Any] = {
-        "id": stored.id,
-        "configName": to.name,
-        "type": _API_NAME[to.kind],
-        "host": to.host,
-        "port": to.port,
-        "databaseName": to.database,
-        "userName": to.user,
-        "createdAt": stored.created_at,
-        "updatedAt": stored.updated_at,
-    }
-    optional = {
-        "productName": stored.product,
-        "schema": to.schema,
-        "ssl": {"mode": to.tls_mode} if to.tls_mode else None,
-        "metadata": strict_loads(stored.metadata) if stored.metadata else None,
-    }
-    return {**shown, **{name: value for name, value in optional.items() if value is not None}}
+def _product(who: Caller, given: str | None) -> str:
+    """Return the product of the header, which the token must be for. Raises FET-0403 and FET-2013."""
+    product = product_of(given)
+    who.check_product(product, Problem("/headers/X-Product-Name", "the token is not for this product"))
+    return product
 
 
-def _connection(text: str) -> Stored:
-    who = caller(router)
-    stored = services().connections.get(who.tenant, identifier(text))
-    if stored is None or not who.may_see(stored.product):
-        raise InvalidRequestError("there is no connection of this id", code="FET-1001")
-    return stored
-
-
-def _check(body: ConnectionBody) -> None:
-    """The rules that need more than one member, or more than the body."""
-    if problem := body.tls_problem():
-        raise InvalidRequestError(problem, code="FET-0413", problems=(Problem("/ssl/mode", problem),))
-    if API_KINDS[body.type] not in engines.kinds():
-        detail = f"type: this deployment has no engine for {body.type}"
-        raise InvalidRequestError(detail, code="FET-0001", problems=(Problem("/type", detail),))
-    try:
-        settings = services().settings
-        hosts.checked_address(body.host, settings.allowed_networks, loopback_allowed=settings.local)
-    except UnavailableError:
-        return  # a name that does not resolve yet may do so later; every use checks again
-
-
-def _sealed(who: Caller, product: str, body: ConnectionBody) -> Stored:
-    identity = str(uuid4())
-    now = rfc3339(services().clock())
-    tls = body.ssl
-    secret = Secret(
-        password=body.password,
-        tls_ca=tls.ca if tls else None,
-        tls_certificate=tls.cert if tls else None,
-        tls_key=tls.key if tls else None,
-    )
-    return Stored(
-        tenant=who.tenant,
-        id=identity,
-        product=product,
-        connection=_connection_of(body),
-        secret=services().vault.seal(who.tenant, identity, secret),
-        metadata=dumps(body.metadata) if body.metadata else "",
-        created_at=now,
-        updated_at=now,
-    )
-
-
-def _connection_of(body: ConnectionBody) -> Connection:
-    options = {name: value for name, value in (body.metadata or {}).items() if isinstance(value, str)}
-    return Connection(
-        name=body.configName,
-        kind=API_KINDS[body.type],
-        host=body.host,
-        port=body.port,
-        database=body.databaseName,
-        user=body.userName,
-        schema=body.schema_,
-        tls_mode=body.ssl.mode if body.ssl else None,
-        options=options,
-    )
-
-
-def _page(
-    who: Caller, product: str | None, kind: str | None, limit: int, before: str | None
-) -> tuple[list[Stored], str | None]:
-    """Read summaries until the page is full or the list ends, then each connection itself."""
-    found: list[Stored] = []
-    while True:
-        items, following = services().connections.listed(who.tenant, before, 100)
-        for item in items:
-            before = str(item["GSI1SK"])
-            stored = _visible(item, who, product, kind)
-            if stored is not None:
-                found.append(stored)
-            if len(found) == limit and (item is not items[-1] or following is not None):
-                return found, before
-        if following is None:
-            return found, None
-        before = following
-
-
-def _visible(item: Mapping[str, Any], who: Caller, product: str | None, kind: str | None) -> Stored | None:
-    if kind is not None and _API_NAME[item["type"]] != kind.upper():
-        return None
-    owner = item.get("productName")
-    if not who.may_see(owner) or (product is not None and owner != product):
-        return None
-    return services().connections.get(who.tenant, item["connectionId"])
+def _listed(found: list[Stored], following: str | None, limit: int) -> Response[Any]:
+    body: dict[str, Any] = {"items": [view(stored) for stored in found], "limit": limit}
+    if following is not None:
+        body["next"] = cursors.written(following)
+    return answer(200, body)

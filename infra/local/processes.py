@@ -20,8 +20,11 @@ class Process:
 
     @classmethod
     def of(cls, name: str, pid: int) -> "Process":
-        """Remember a process that runs now."""
-        return cls(name, pid, psutil.Process(pid).create_time())
+        """Remember a process that runs now; one that is over already is never found alive."""
+        started = 0.0
+        with suppress(psutil.NoSuchProcess):
+            started = psutil.Process(pid).create_time()
+        return cls(name, pid, started)
 
     def alive(self) -> bool:
         """Say whether this very process still runs."""

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -46,20 +47,21 @@ class Server:
 
 
 @contextmanager
-def running(options: Sequence[str] = (), python: Path = PYTHON) -> Iterator[Server]:
+def running(options: Sequence[str] = (), *, tls: bool = False, python: Path = PYTHON) -> Iterator[Server]:
     """Start a server in a temporary folder; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="fetcher-mongodb-"))
     try:
-        yield start(folder, options, python)
+        yield start(folder, options, tls=tls, python=python)
     finally:
         stop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start(folder: Path, options: Sequence[str] = (), python: Path = PYTHON) -> Server:
+def start(folder: Path, options: Sequence[str] = (), *, tls: bool = False, python: Path = PYTHON) -> Server:
     """Create the folder's data and administrator when it has none, start it and wait for a real answer.
 
-    A folder whose server still runs gives that server. `options` are further ones of its command line.
+    A folder whose server still runs gives that server. `options` are further ones of its command line; with `tls`, any
+    handshake is an answer, as the certificates are not ours to know.
     """
     folder.mkdir(parents=True, exist_ok=True)
     need(python, "make venvs")
@@ -69,7 +71,7 @@ def start(folder: Path, options: Sequence[str] = (), python: Path = PYTHON) -> S
     process, port = _running(folder)
     if process is None:
         port = _launch(folder, python, ("--auth", *options))
-        _answering(folder, port, username=USER, password=password)
+        _answering(folder, port, *(() if tls else (USER, password)), tls=tls)
     return Server(folder, port, password)
 
 
@@ -112,14 +114,23 @@ def _running(folder: Path) -> tuple[Process | None, int]:
     return None, 0
 
 
-def _answering(folder: Path, port: int, *, seconds: float = 30.0, **login: str) -> None:
+def _answering(folder: Path, port: int, *login: str, tls: bool = False, seconds: float = 30.0) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        with suppress(PyMongoError), _client(port, **login) as client:
-            client.admin.command("listDatabases")
+        with suppress(PyMongoError, OSError):
+            if tls:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+            else:
+                _ask(port, *login)
             return
         time.sleep(0.05)
     raise TimeoutError(f"MongoDB's stand-in did not answer; its log ends: {tail(folder / f'{NAME}.log')}")
+
+
+def _ask(port: int, *login: str) -> None:
+    options = dict(zip(("username", "password"), login, strict=False))
+    with _client(port, **options) as client:
+        client.admin.command("listDatabases")
 
 
 def _client(port: int, **options: Any) -> MongoClient[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import time
 import zipfile
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,9 +33,15 @@ def test_a_process_is_stopped_once_and_its_successor_is_left_alone(tmp_path: Pat
 def test_what_a_process_prints_is_in_its_log(tmp_path: Path) -> None:
     process = spawn("talker", ["sh", "-c", "echo out; echo err >&2"], env={"PATH": os.defpath}, folder=tmp_path)
     while process.alive():
-        pass
+        time.sleep(0.01)
     assert tail(tmp_path / "talker.log").splitlines() == ["out", "err"]
     assert tail(tmp_path / "absent.log") == ""
+
+
+def test_a_process_that_is_over_is_not_alive(tmp_path: Path) -> None:
+    gone = spawn("sleeper", ["sleep", "60"], env={"PATH": os.defpath}, folder=tmp_path)
+    gone.stop()
+    assert not Process.of("sleeper", gone.pid).alive()
 
 
 def test_the_stack_file_is_as_given_then_of_the_environment_then_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,10 @@ def serving() -> Iterator[Source]:
         _create_reader(database)
 
         def run(command: str) -> Sequence[Sequence[Any]]:
-            """Run a command, written as extended JSON, in the database."""
-            return (tuple(database.command(json_util.loads(command)).items()),)
+            """Run a command, written as extended JSON, in the database or in that of its `$db`."""
+            asked = json_util.loads(command)
+            where = client[asked.pop("$db", server.database)]
+            return (tuple(where.command(asked).items()),)
 
         to = Connection("source", "mongodb", server.host, server.port, server.database, server.user)
         yield Source(to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name))

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -26,10 +26,9 @@ NAMESPACE = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
 DEFAULT_TENANT = "default"
 
 _VARIABLE = re.compile(r"DATASOURCE_([A-Za-z0-9]+)_([A-Z_]+)")
-_MEMBERS = frozenset(
-    "CONFIG_NAME TENANT TYPE HOST PORT DATABASE SCHEMA USER PASSWORD SECRET_ID SECRET_FIELD OPTIONS SSLMODE "
-    "SSL_CA SSL_CERT SSL_KEY".split()
-)
+_NEEDED = ("CONFIG_NAME", "TYPE", "HOST", "DATABASE", "USER")
+_OTHERS = ("TENANT", "PORT", "SCHEMA", "PASSWORD", "SECRET_ID", "SECRET_FIELD", "OPTIONS", "SSLMODE")
+_MEMBERS = {*_NEEDED, *_OTHERS, "SSL_CA", "SSL_CERT", "SSL_KEY"}
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 
 _log = logging.getLogger(__name__)
@@ -82,8 +81,7 @@ def read(env: Mapping[str, str]) -> Internals:
         where = (members.get("TENANT") or DEFAULT_TENANT, members.get("CONFIG_NAME", ""))
         try:
             stored = _datasource(number, members)
-            if where in found or where in broken:
-                raise _Unusable(f"DATASOURCE_{number}_CONFIG_NAME is the name of another one")  # noqa: TRY301
+            _check_only(number, where, {*found, *broken})
             found[where] = stored
         except _Unusable as unusable:
             problems.append(str(unusable))
@@ -146,10 +144,15 @@ def _check(number: str, members: Mapping[str, str]) -> None:
         raise _Unusable(f"DATASOURCE_{number}_{member} {problem}")
 
 
+def _check_only(number: str, where: tuple[str, str], taken: Set[tuple[str, str]]) -> None:
+    if where in taken:
+        raise _Unusable(f"DATASOURCE_{number}_CONFIG_NAME is the name of another one")
+
+
 def _problems(members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for member in sorted(members.keys() - _MEMBERS):
         yield member, "is not a known variable"
-    for member in ("CONFIG_NAME", "TYPE", "HOST", "DATABASE", "USER"):
+    for member in _NEEDED:
         if member not in members:
             yield member, "is missing"
     if not re.fullmatch(CONFIG_NAME, members.get("CONFIG_NAME", "")):

@@ -5,6 +5,7 @@ A bucket of ten tests that refills at ten a minute, kept as the one time at whic
 test is one conditional write, or two while the bucket is not full.
 """
 
+import math
 from typing import Any
 
 from fetcher.aws import dynamo
@@ -20,9 +21,7 @@ _FIRST = Rule(
     either(Absent("PK"), NotAbove("refilledAt", Of("now"))),
     (Put("refilledAt", Of("next")), Put("expiresAt", Of("expiresAt"))),
 )
-_FURTHER = Rule(
-    NotAbove("refilledAt", Of("latest")), (Add("refilledAt", EACH_MS), Put("expiresAt", Of("expiresAt")))
-)
+_FURTHER = Rule(NotAbove("refilledAt", Of("latest")), (Add("refilledAt", EACH_MS), Put("expiresAt", Of("expiresAt"))))
 """Used after `_FIRST` was refused, so the time it adds to is not past."""
 
 
@@ -44,11 +43,12 @@ class Rates:
             "latest": now + (TESTS - 1) * EACH_MS,
             "expiresAt": now // 1000 + KEEP_SECONDS,
         }
+        refilled_at = now
         for rule in (_FIRST, _FURTHER):
             try:
                 dynamo.update(self._client, self._table, where, rule, given)
             except Refused as refused:
-                full_at = int((refused.item or given)["refilledAt"]) if refused.item else now
-                continue
-            return 0
-        return max(1, -((given["latest"] - full_at) // 1000))
+                refilled_at = (refused.item or {}).get("refilledAt", now)
+            else:
+                return 0
+        return max(1, math.ceil((refilled_at - given["latest"]) / 1000))

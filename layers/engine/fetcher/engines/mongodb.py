@@ -125,9 +125,9 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
         watchdog = stack.enter_context(Watchdog(seconds, working=other.working))
         with watchdog.waiting(refused):
             client = stack.enter_context(opened(to, secret, seconds=seconds, application=application))
-            hello = client.admin.command("hello")
             watchdog.guard(descriptor(client))
         with watchdog.waiting(explained):
+            hello = client.admin.command("hello")
             _must_exist(client, to.database)
             other.connection = hello.get("connectionId")
             concern = "majority" if "setName" in hello or hello.get("msg") == "isdbgrid" else "local"

@@ -1,7 +1,7 @@
 """MySQL 8 and MariaDB, by PyMySQL: one read-only, repeatable-read snapshot for each session.
 
 A connection is to one database, and its tables are named without it. The snapshot begins with the first
-question, not with the login: a connection that is only tested costs the server nothing.
+read, not with the login: a connection that is only tested, or asked for its tables, costs the server nothing.
 """
 
 import logging
@@ -42,9 +42,11 @@ class MySQLSession:
         self._begun = False
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe the tables and views of the connected database in a constant number of queries."""
+        """Describe the tables and views of the connected database in a constant number of queries.
+
+        The catalog has no snapshots, and inside a read-only transaction it hides views that use sequences.
+        """
         with self._watchdog.waiting(explained):
-            self._begin()
             return discovered(self._connection)
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:

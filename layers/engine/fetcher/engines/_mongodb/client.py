@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from time import monotonic
 from typing import Any
 
 import pymongo
 from pymongo import MongoClient
-from pymongo.errors import PyMongoError
+from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
@@ -20,6 +21,8 @@ PREFERENCES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred",
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 1.0
+PATIENCE_MS = 200
+"""How long to wait for the driver's own thread, which connects, before looking whether it has failed."""
 LONGEST_NAME = 128
 """Bytes that a server takes of an application's name."""
 ONE_HOST = frozenset("/,@?%")
@@ -37,17 +40,17 @@ ALONE: Mapping[str, Any] = {
 
 @contextmanager
 def opened(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[Client]:
-    """Make a client, which connects when it is first used, and close it within a second."""
+    """Connect a client, and close it within a second at the end."""
+    wait = max(1.0, min(CONNECT_SECONDS, seconds))
     with ExitStack() as files:
-        wait = round(1000 * max(1.0, min(CONNECT_SECONDS, seconds)))
         client: Client = MongoClient(
             host=_host(to),
             port=to.port,
             connect=False,
             directConnection=direct(to),
             appname=application.encode()[:LONGEST_NAME].decode(errors="ignore"),
-            connectTimeoutMS=wait,
-            serverSelectionTimeoutMS=wait,
+            connectTimeoutMS=round(1000 * wait),
+            serverSelectionTimeoutMS=PATIENCE_MS,
             socketTimeoutMS=max(1, round(1000 * seconds)),
             readPreference=_preference(to),
             **ALONE,
@@ -56,10 +59,24 @@ def opened(to: Connection, secret: Secret, *, seconds: float, application: str) 
         )
         _check_against(client, to.host)
     try:
+        _connect(client, monotonic() + wait)
         yield client
     finally:
         with suppress(PyMongoError), pymongo.timeout(CLOSE_SECONDS):
             client.close()
+
+
+def _connect(client: Client, until: float) -> None:
+    """Wait for the first attempt to connect, and not for the driver's next ones when it has failed."""
+    while True:
+        try:
+            client.admin.command("ping")
+        except ServerSelectionTimeoutError:
+            servers = client.topology_description.server_descriptions().values()
+            if monotonic() >= until or any(server.error for server in servers):
+                raise
+        else:
+            return
 
 
 def direct(to: Connection) -> bool:

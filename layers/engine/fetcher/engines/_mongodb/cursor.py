@@ -18,7 +18,7 @@ from fetcher.engines._mongodb.values import ARRAY, LENGTH, OBJECT
 
 FIRST = 16
 """Documents of the first batch, as nothing is known of their size yet."""
-AIM = 2 * 1024 * 1024
+AIM = 512 * 1024
 """Bytes of a batch."""
 MOST = 20_000
 

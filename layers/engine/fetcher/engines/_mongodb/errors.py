@@ -38,8 +38,8 @@ CONNECTING: tuple[tuple[str, type[FetcherError], str], ...] = (
     ("certificate", RefusedError, "the TLS certificate was not accepted"),
     ("CERTIFICATE", RefusedError, "the TLS certificate was not accepted"),
     ("IP address mismatch", RefusedError, "the TLS certificate was not accepted"),
-    ("WRONG_VERSION_NUMBER", RefusedError, "MongoDB does not offer TLS"),
-    ("UNEXPECTED_EOF", RefusedError, "MongoDB does not offer TLS"),
+    ("handshake operation timed out", UnavailableError, "MongoDB does not answer the TLS handshake"),
+    ("SSL handshake failed", RefusedError, "MongoDB does not offer TLS"),  # it hangs up on what it cannot read
     ("SASLprep", RefusedError, "MongoDB refused the credentials"),
 )
 """The first fragment found in the message decides; the driver's own words are never passed on."""

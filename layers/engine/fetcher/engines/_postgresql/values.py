@@ -56,7 +56,7 @@ SCALARS = {
     Encoding.TIME: QUOTED,
     Encoding.TIMESTAMP: f"CASE WHEN {IN_RANGE} THEN pg_catalog.to_json({{0}})::text ELSE {QUOTED} END",
     Encoding.TIMESTAMP_UTC: (
-        f"CASE WHEN {IN_RANGE} THEN pg_catalog.concat('\"', {{0}}::timestamp::date, 'T', {{0}}::timestamp::time, 'Z\"')"
+        f"CASE WHEN {IN_RANGE} THEN pg_catalog.replace(pg_catalog.to_json({{0}})::text, '+00:00', 'Z')"
         f" ELSE {QUOTED} END"
     ),
     Encoding.INTERVAL: QUOTED,

@@ -1,0 +1,347 @@
+"""What MongoDB's errors, a slow server and TLS mean, by the stand-in's fail points and certificates."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bson import json_util
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from pymongo import MongoClient
+
+from fetcher.engines import _watchdog, engine
+from fetcher.errors import (
+    CanceledError,
+    FetcherError,
+    InvalidRequestError,
+    LimitError,
+    RefusedError,
+    TimedOutError,
+    UnavailableError,
+)
+from fetcher.model import Connection, Secret
+from fetcher.ports import Session
+from infra.local import secantus
+from tests.contract.conftest import Reader
+from tests.contract.kinds import Source
+from tests.contract.kinds.mongodb import MANY
+
+
+@pytest.fixture(scope="module")
+def served(sources: Callable[[str], Source]) -> Source:
+    return sources("mongodb")
+
+
+def opened(served: Source, application: str, seconds: float = 30) -> AbstractContextManager[Session]:
+    return engine("mongodb").connect(served.to, served.secret, seconds=seconds, application=application)
+
+
+@contextmanager
+def failing(served: Source, application: str, *commands: str, **failure: Any) -> Iterator[None]:
+    """Let these commands of an application fail, or wait, in the way of MongoDB's own tests."""
+    named = {"failCommands": list(commands), "appName": application, **failure}
+    _administer(served, {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": named})
+    try:
+        yield
+    finally:
+        _administer(served, {"configureFailPoint": "failCommand", "mode": "off"})
+
+
+def _administer(served: Source, command: dict[str, Any]) -> None:
+    served.run(json_util.dumps({"$db": "admin", **command}))
+
+
+CODES: list[tuple[int, type[FetcherError]]] = [
+    (2, InvalidRequestError),
+    (13, RefusedError),
+    (18, RefusedError),
+    (26, InvalidRequestError),
+    (43, UnavailableError),  # CursorNotFound
+    (50, TimedOutError),  # MaxTimeMSExpired
+    (89, UnavailableError),  # NetworkTimeout
+    (91, UnavailableError),  # ShutdownInProgress
+    (175, UnavailableError),  # QueryPlanKilled
+    (189, UnavailableError),  # PrimarySteppedDown
+    (237, UnavailableError),  # CursorKilled
+    (292, LimitError),
+    (10107, UnavailableError),  # NotWritablePrimary
+    (11600, UnavailableError),  # InterruptedAtShutdown
+    (11601, UnavailableError),  # Interrupted
+    (11602, UnavailableError),  # InterruptedDueToReplStateChange
+    (13436, UnavailableError),  # NotPrimaryOrSecondary
+    (99999, UnavailableError),
+]
+
+
+@pytest.mark.parametrize("command", ["find", "getMore"])
+@pytest.mark.parametrize(("code", "family"), CODES)
+def test_an_error_of_the_server_has_its_class_and_is_never_an_end_of_data(
+    served: Source, application: str, command: str, code: int, family: type[FetcherError]
+) -> None:
+    """B-45, R-002-83: a lost cursor, a stepped down primary, an interruption."""
+    with pytest.raises(family) as caught, opened(served, application) as session:
+        query = Reader(session, served).plan("million", page_bytes=1000)
+        with failing(served, application, command, errorCode=code):
+            rows = sum(page.rows for page in session.read(query, None))
+        pytest.fail(f"{rows} rows looked like all of them")
+    assert type(caught.value) is family
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("command", ["find", "getMore"])
+def test_a_connection_that_the_server_closes_may_be_tried_again(served: Source, application: str, command: str) -> None:
+    with pytest.raises(UnavailableError), opened(served, application) as session:
+        query = Reader(session, served).plan("million", page_bytes=1000)
+        with failing(served, application, command, closeConnection=True):
+            list(session.read(query, None))
+
+
+def test_a_collection_without_the_right_to_read_it_is_refused_at_discovery(served: Source, application: str) -> None:
+    with pytest.raises(RefusedError), opened(served, application) as session:  # noqa: SIM117
+        with failing(served, application, "find", errorCode=13):
+            session.discover(["events"])
+
+
+def test_a_view_that_takes_too_long_to_sample_is_read_as_it_comes(served: Source, application: str) -> None:
+    """Design §7.4: without a sample every field may exist."""
+    with opened(served, application) as session:
+        with failing(served, application, "find", errorCode=50):
+            table = session.discover(["events_seen"]).tables[("events_seen",)]
+        assert [column.name for column in table.columns] == ["*"]
+        assert engine("mongodb").NAMING.column("note", table)  # type: ignore[attr-defined]
+
+
+def test_the_deadline_ends_a_read_that_waits(served: Source, application: str) -> None:
+    """Design §6: the clock bounds the statement as well."""
+    began = time.monotonic()
+    with pytest.raises(TimedOutError), opened(served, application, seconds=1.5) as session:
+        query = Reader(session, served).plan("events")
+        with failing(served, application, "find", blockConnection=True, blockTimeMS=4000):
+            list(session.read(query, None))
+    assert time.monotonic() - began < 10
+
+
+def test_a_server_that_computes_in_silence_is_left_alone(
+    served: Source, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection scan that finds nothing sends nothing; the server says that it works."""
+    monkeypatch.setattr(_watchdog, "STALL", 0.5)
+    with opened(served, application) as session:
+        reader = Reader(session, served)
+        query = reader.plan("events")
+        with failing(served, application, "find", blockConnection=True, blockTimeMS=3000):
+            assert sum(page.rows for page in session.read(query, None)) == 500
+
+
+def test_a_cancel_ends_a_read_that_waits(served: Source, application: str) -> None:
+    """Fail-fast, design §6."""
+    began = time.monotonic()
+    with pytest.raises(CanceledError), opened(served, application) as session:
+        query = Reader(session, served).plan("events")
+        with failing(served, application, "find", blockConnection=True, blockTimeMS=4000):
+            threading.Timer(0.3, session.cancel).start()
+            list(session.read(query, None))
+    assert time.monotonic() - began < 10
+
+
+def test_a_half_read_collection_is_forgotten_by_the_server(served: Source, application: str) -> None:
+    """No cursor of ours waits there for ten minutes."""
+    with opened(served, application) as session:
+        pages = session.read(Reader(session, served).plan("million", page_bytes=1000), None)
+        before = _idle(served)
+        next(pages)
+        next(pages)
+        assert _idle(served) == before + 1
+        pages.close()  # type: ignore[attr-defined]
+        assert _idle(served) == before
+        assert sum(page.rows for page in session.read(Reader(session, served).plan("million"), None)) == MANY
+
+
+def test_a_canceled_session_leaves_no_cursor_behind(served: Source, application: str) -> None:
+    with pytest.raises(CanceledError), opened(served, application) as session:
+        pages = session.read(Reader(session, served).plan("million", page_bytes=1000), None)
+        before = _idle(served)
+        next(pages)
+        session.cancel()
+        assert _idle(served) == before
+        list(pages)
+
+
+def _idle(served: Source) -> int:
+    ((*answer,),) = served.run('{"$db": "admin", "currentOp": 1}')
+    return sum(each["type"] == "idleCursor" for each in dict(answer)["inprog"])
+
+
+# --- settings of a connection
+
+
+def connected(to: Connection, secret: Secret) -> None:
+    with engine("mongodb").connect(to, secret, seconds=30, application="x"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "mongodb://127.0.0.1/"},
+        {"host": "127.0.0.1,10.0.0.1"},
+        {"options": {"readPreference": "any"}},
+        {"tls_mode": "TRUE"},
+    ],
+)
+def test_settings_that_mean_nothing_are_invalid(served: Source, change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError):
+        connected(replace(served.to, **change), served.secret)
+
+
+def test_a_user_of_another_database_needs_its_name(served: Source) -> None:
+    """`authSource`; every printable character in a user's name and password."""
+    name, password = 'usér @:/%?#[]"', "pässwörd \\ $ {} &=+,;"
+    root = {"role": "root", "db": "admin"}
+    served.run(json_util.dumps({"$db": "elsewhere", "createUser": name, "pwd": password, "roles": [root]}))
+    to = replace(served.to, user=name)
+    with pytest.raises(RefusedError):
+        connected(to, Secret(password))
+    to = replace(to, options={"authSource": "elsewhere", "readPreference": "secondaryPreferred"})
+    with engine("mongodb").connect(to, Secret(password), seconds=5, application="y" * 300) as session:
+        assert session.isolation == "read concern majority"
+        assert session.discover(["events"]).tables
+
+
+# --- TLS
+
+
+class Authority:
+    """Signs certificates for one test run."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+        self.pem, _ = self._signed("authority", self._key, authority=True)
+
+    def certificate(self, name: str, *more: x509.GeneralName) -> tuple[str, str]:
+        """Return a certificate for a name, and its key."""
+        return self._signed(name, ec.generate_private_key(ec.SECP256R1()), *more)
+
+    def _signed(
+        self, name: str, key: ec.EllipticCurvePrivateKey, *more: x509.GeneralName, authority: bool = False
+    ) -> tuple[str, str]:
+        now = datetime.now(UTC)
+        usage = x509.KeyUsage(True, False, False, False, False, authority, authority, False, False)
+        made = (
+            x509.CertificateBuilder(self._name, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(authority, None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name), *more]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
+        return made.public_bytes(encoding).decode(), private.decode()
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def encrypted(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """A server that wants a client's certificate, known as `db.example`."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = authority.certificate("db.example", x509.IPAddress(ip_address("127.0.0.9")))
+    for name, text in (("cert", certificate), ("key", key), ("ca", authority.pem)):
+        (folder / name).write_text(text)
+    options = [f"--tls-{name}-file={folder / name}" for name in ("cert", "key", "ca")]
+    with secantus.running([*options, "--tls-require-client-cert"], tls=True) as server:
+        _insert_one(server, folder / "client", authority)
+        to = Connection("tls", "mongodb", "db.example", server.port, server.database, server.user, address="127.0.0.1")
+        yield replace(to, options={"password": server.password})
+
+
+def _insert_one(server: secantus.Server, file: Path, authority: Authority) -> None:
+    """A database exists from its first document on."""
+    file.write_text("\n".join(authority.certificate("client")))
+    with MongoClient[dict[str, Any]](
+        server.host,
+        server.port,
+        username=server.user,
+        password=server.password,
+        tls=True,
+        tlsInsecure=True,
+        tlsCertificateKeyFile=str(file),
+        directConnection=True,
+    ) as client:
+        client[server.database]["one"].insert_one({})
+
+
+def attempt(to: Connection, mode: str, **secrets: str) -> None:
+    secret = Secret(to.options["password"], **secrets)
+    with engine("mongodb").connect(replace(to, tls_mode=mode), secret, seconds=10, application="tls") as session:
+        session.discover(["none"])
+
+
+def client_of(authority: Authority) -> dict[str, str]:
+    certificate, key = authority.certificate("client")
+    return {"tls_certificate": certificate, "tls_key": key}
+
+
+@pytest.mark.parametrize("mode", ["true", "enable"])
+def test_tls_is_checked_against_the_name_though_the_address_is_pinned(
+    encrypted: Connection, authority: Authority, mode: str
+) -> None:
+    """R-000-99, B-34: connect to the checked address, trust the certificate of the name."""
+    attempt(encrypted, mode, tls_ca=authority.pem, **client_of(authority))
+    with pytest.raises(RefusedError, match="certificate"):
+        attempt(replace(encrypted, host="other.example"), mode, tls_ca=authority.pem, **client_of(authority))
+
+
+def test_an_unknown_authority_is_refused_unless_the_mode_says_insecure(
+    encrypted: Connection, authority: Authority
+) -> None:
+    for authorities in ({}, {"tls_ca": Authority().pem}):
+        with pytest.raises(RefusedError, match="certificate"):
+            attempt(encrypted, "true", **authorities, **client_of(authority))
+    attempt(encrypted, "insecure", **client_of(authority))
+
+
+def test_a_client_without_a_certificate_does_not_get_in(encrypted: Connection, authority: Authority) -> None:
+    with pytest.raises((RefusedError, UnavailableError)):
+        attempt(encrypted, "true", tls_ca=authority.pem)
+
+
+@pytest.mark.parametrize("mode", ["true", "insecure"])
+def test_tls_that_is_not_offered_is_refused(served: Source, mode: str) -> None:
+    """R-000-100: never a silent fall back to clear text. MongoDB hangs up on a greeting that it cannot read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_hang_up, args=(listener,), daemon=True).start()
+        to = replace(served.to, port=listener.getsockname()[1], tls_mode=mode)
+        began = time.monotonic()
+        with pytest.raises(RefusedError, match="TLS"):
+            connected(to, served.secret)
+        assert time.monotonic() - began < 5
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def _hang_up(listener: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(16)

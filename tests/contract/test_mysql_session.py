@@ -1,0 +1,129 @@
+"""What a session with MySQL may do, and what of a server's own settings it does not follow."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import pytest
+
+from fetcher.engines import engine
+from fetcher.errors import InvalidRequestError, RefusedError, TimedOutError, UnavailableError
+from fetcher.model import Secret
+from fetcher.ports import Session
+from tests.contract.conftest import Reader
+from tests.contract.kinds import EVENTS, Source
+
+PRINTABLE = "".join(map(chr, range(32, 127))) + "äß€🎉"
+
+
+@pytest.fixture(scope="module")
+def source(sources: Callable[[str], Source]) -> Source:
+    return sources("mysql")
+
+
+@pytest.fixture
+def session(source: Source) -> Iterator[Session]:
+    with engine("mysql").connect(source.to, source.secret, seconds=30, application="session") as opened:
+        yield opened
+
+
+def test_a_table_that_changes_something_when_it_is_read_is_invalid(reader: Reader, source: Source) -> None:
+    """R-002-88."""
+    source.run("CREATE OR REPLACE SEQUENCE counted; CREATE OR REPLACE VIEW counting AS SELECT NEXTVAL(counted) AS id")
+    with pytest.raises(InvalidRequestError, match="changes"):
+        reader.ids("counting")
+    assert source.run("SELECT NEXTVAL(counted)")[0][0] == 1
+
+
+def test_a_view_that_cannot_run_is_invalid_and_hides_no_other(reader: Reader, source: Source) -> None:
+    source.run("CREATE OR REPLACE TABLE gone (id int); CREATE OR REPLACE VIEW bereft AS SELECT id FROM gone")
+    query = reader.plan("bereft")
+    source.run("DROP TABLE gone")
+    with pytest.raises(InvalidRequestError):
+        reader.pages(query)
+
+
+def test_a_servers_limit_on_rows_cuts_no_table(source: Source) -> None:
+    """`sql_select_limit` of the server would end every read early, without a word."""
+    source.run("SET GLOBAL sql_select_limit = 3, GLOBAL time_zone = '-11:00', GLOBAL sql_mode = 'ORACLE'")
+    try:
+        with engine("mysql").connect(source.to, source.secret, seconds=30, application="limits") as session:
+            rows = Reader(session, source).rows("events")
+    finally:
+        source.run("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL time_zone = 'SYSTEM', GLOBAL sql_mode = DEFAULT")
+    assert len(rows) == EVENTS
+    assert rows[0]["moment"] == "2026-01-01T00:01:30Z"
+
+
+def test_user_password_and_database_may_hold_any_printable_character(source: Source) -> None:
+    """B-35: parts are never put into a URL, and text is sent as UTF-8."""
+    name, database = "us'er%\"@ä", "da`ta'%base ä"
+    quoted, secret = name.replace("'", "''"), PRINTABLE.replace("'", "''")
+    source.run("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")
+    source.run(f"CREATE DATABASE `{database.replace('`', '``')}`; CREATE USER '{quoted}'@'%' IDENTIFIED BY '{secret}'")
+    source.run(f"GRANT SELECT ON *.* TO '{quoted}'@'%'")
+    to = replace(source.to, user=name, database=database)
+    with engine("mysql").connect(to, Secret(PRINTABLE), seconds=30, application="printable 🎉") as session:
+        assert session.discover(()).tables == {}
+
+
+def test_databases_that_differ_in_case_are_two(source: Source) -> None:
+    """The catalog compares without case."""
+    source.run("CREATE DATABASE shop; CREATE TABLE shop.a (id int); CREATE DATABASE Shop; CREATE TABLE Shop.A (id int)")
+    for database, table in (("shop", "a"), ("Shop", "A")):
+        to = replace(source.to, database=database)
+        with engine("mysql").connect(to, source.secret, seconds=30, application="case") as session:
+            assert set(session.discover(()).tables) == {(table,)}
+
+
+def test_tables_that_differ_in_case_are_two(reader: Reader, source: Source) -> None:
+    source.run("CREATE TABLE twin (id int PRIMARY KEY, a int); CREATE TABLE Twin (b int, id int PRIMARY KEY)")
+    tables = reader.session.discover(()).tables
+    assert [column.name for column in tables["twin",].columns] == ["id", "a"]
+    assert [column.name for column in tables["Twin",].columns] == ["b", "id"]
+
+
+def test_discovery_is_a_constant_number_of_queries(source: Source, session: Session) -> None:
+    """B-20: however many tables there are."""
+
+    def asked() -> int:
+        sql = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'COM_SELECT'"
+        return int(source.run(sql)[0][0])
+
+    before = asked()
+    assert len(session.discover(()).tables) > 20
+    assert asked() - before - 1 == 4
+
+
+def opened(source: Source, user: str) -> AbstractContextManager[Session]:
+    to = replace(source.to, user=user)
+    return engine("mysql").connect(to, Secret("x"), seconds=10, application="logins")
+
+
+def test_a_locked_account_is_refused(source: Source) -> None:
+    source.run("CREATE OR REPLACE USER locked IDENTIFIED BY 'x' ACCOUNT LOCK; GRANT SELECT ON *.* TO locked")
+    with pytest.raises(RefusedError), opened(source, "locked"):
+        pass
+
+
+def test_one_connection_too_many_may_be_tried_again(source: Source) -> None:
+    source.run("CREATE OR REPLACE USER limited IDENTIFIED BY 'x' WITH MAX_USER_CONNECTIONS 1")
+    source.run("GRANT SELECT ON *.* TO limited")
+    with opened(source, "limited"), pytest.raises(UnavailableError), opened(source, "limited"):
+        pass
+
+
+def test_a_locked_table_is_waited_for_until_the_time_is_over(source: Source, reader: Reader) -> None:
+    """Discovery does not need the lock, and the read is ended at the server as well."""
+    source.run("CREATE OR REPLACE TABLE held (id int PRIMARY KEY)")
+    query = reader.plan("held")
+    source.run("LOCK TABLES held WRITE")
+    try:
+        with (
+            engine("mysql").connect(source.to, source.secret, seconds=2, application="held") as session,
+            pytest.raises(TimedOutError),
+        ):
+            list(session.read(query, None))
+    finally:
+        source.run("UNLOCK TABLES")
+    assert not source.active("held")
