@@ -6,11 +6,13 @@ and needs no order. A read with a key begins with chunks and goes on with a copy
 when a row turns out to be large. Measured in `benchmarks/README.md`.
 """
 
+import json
 from struct import Struct
 from typing import Protocol
 
 from psycopg import pq
 
+from fetcher.engines._postgresql.statement import shows_key
 from fetcher.engines._postgresql.wire import Wire, failure
 from fetcher.model import Page, Position, Query
 
@@ -24,6 +26,12 @@ TRAILER = b"\xff\xff"
 SIZE = Struct(">i")
 ROW = Struct(">xxi")
 """A row's number of columns, and the length of its first: the JSON object."""
+
+
+def shown(query: Query, body: bytes | memoryview) -> Position:
+    """Read the texts of the key from a row's JSON; numbers keep their digits."""
+    row = json.loads(bytes(body), parse_int=str)
+    return Position(tuple((column.type, row[column.name]) for column in query.key))
 
 
 class Rows(Protocol):
@@ -46,6 +54,7 @@ class Chunks:
         self._query = query
         self._count = 0
         self._largest = 0
+        self._shown = shows_key(query)
         self._at = 0
         self._told: int | None = None
         self._chunk: pq.abc.PGresult
@@ -73,9 +82,11 @@ class Chunks:
         return taken
 
     def _position(self) -> Position:
-        texts = [
-            str(self._chunk.get_value(self._at - 1, at) or b"", "utf-8") for at in range(1, len(self._query.key) + 1)
-        ]
+        """Describe the last row taken."""
+        last, value = self._at - 1, self._chunk.get_value
+        if self._shown:
+            return shown(self._query, value(last, 0) or b"")
+        texts = [str(value(last, at) or b"", "utf-8") for at in range(1, len(self._query.key) + 1)]
         return Position(tuple(zip((column.type for column in self._query.key), texts, strict=True)))
 
     def _advance(self) -> None:
@@ -126,8 +137,10 @@ class Copy:
         return Page(b",".join(bodies), len(bodies), self._position(last))
 
     def _position(self, row: memoryview) -> Position | None:
-        """Cut the texts of the key, which follow the JSON object."""
+        """Take the texts of the key from the JSON object, or from behind it."""
         at, values = ROW.size + ROW.unpack_from(row)[0], []
+        if self._query.key and shows_key(self._query):
+            return shown(self._query, row[ROW.size : at])
         for column in self._query.key:
             start = at + SIZE.size
             at = start + SIZE.unpack_from(row, at)[0]

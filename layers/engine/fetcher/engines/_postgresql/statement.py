@@ -8,21 +8,30 @@ import json
 from collections.abc import Sequence
 from itertools import chain, count, repeat
 
-from fetcher.engines._postgresql.values import DIALECT, parameter, rendered
+from fetcher.engines._postgresql.values import DIALECT, NATIVE_TEXT, parameter, rendered
 from fetcher.engines._sql import Where
-from fetcher.model import Column, Position, Query
+from fetcher.model import Column, Encoding, Position, Query
 
 COLUMNS_A_CALL = 30
-"""`concat` takes at most 100 arguments, and a column needs up to three."""
+"""`concat` takes at most 100 arguments, and a column needs up to three, its name included."""
 
 SMALL = 65_536
-"""Bytes that a row may have to be read in chunks of rows."""
+"""Bytes that the texts of a row may have to be read in chunks of rows."""
+
+SMALL_DATUM = 2_048
+"""Stored bytes of any other value; compressed, it may be many times as long when it is shown."""
+
+FIXED = frozenset({"boolean", "smallint", "integer", "bigint", "oid", "real", "double precision", "money", "uuid"})
+BOUNDED = frozenset({Encoding.DATE, Encoding.TIME, Encoding.TIMESTAMP, Encoding.TIMESTAMP_UTC, Encoding.INTERVAL})
+SHOWN = BOUNDED | {Encoding.INTEGER, Encoding.DECIMAL, Encoding.UUID, Encoding.TEXT}
+"""What a key may be so that its text can be taken from the row's JSON."""
 
 
 class Statement:
     """The settings of a read, which carry its bound values, and its two forms.
 
-    `small` fails with a division by zero at the first row that is not smaller than `SMALL`.
+    `small` fails with a division by zero at the first row that is not small. `keys` are the key columns whose
+    texts follow the row, because its JSON does not show them.
     """
 
     def __init__(self, query: Query, after: Position | None) -> None:
@@ -31,19 +40,24 @@ class Statement:
             where.after(query.key, after)
         self.settings = [("search_path", _search_path(query))]
         self.settings += zip(map(parameter, count(1)), where.values, strict=False)
-        select = _select(query, where)
-        self.copy = f"COPY ({select}) TO STDOUT (FORMAT binary)"
-        self.small = _guarded(select, len(query.key))
+        self.keys = () if shows_key(query) else query.key
+        self.copy = f"COPY ({_select(query, where, self.keys)}) TO STDOUT (FORMAT binary)"
+        self.small = _select(query, where, self.keys, _guards(query.columns))
 
 
-def _select(query: Query, where: Where) -> str:
+def shows_key(query: Query) -> bool:
+    """Whether a row's JSON holds the texts of the key, so that they need not be sent twice."""
+    return all(column in query.columns and column.encoding in SHOWN for column in query.key)
+
+
+def _select(query: Query, where: Where, keys: Sequence[Column], guards: Sequence[str] = ()) -> str:
     table = DIALECT.name(*query.path)
-    keys = [f"{table}.{DIALECT.name(column.name)}" for column in query.key]
-    texts = [f"{_text(column, key)} AS key{at}" for at, (column, key) in enumerate(zip(query.key, keys, strict=True))]
-    listed = ", ".join([f"{_object(query.columns)} AS body", *texts])
+    texts = [_text(column, f"{table}.{DIALECT.name(column.name)}") for column in keys]
+    listed = ", ".join([_object(query.columns, guards), *texts])
     # Qualified, a key cannot be taken for a column of the output.
-    order = f" ORDER BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {listed} FROM {table}{where.sql}{order}"  # noqa: S608 - quoted names only
+    order = ", ".join(f"{table}.{DIALECT.name(column.name)}" for column in query.key)
+    ordered = f" ORDER BY {order}" if order else ""
+    return f"SELECT {listed} FROM {table}{where.sql}{ordered}"  # noqa: S608 - quoted names only
 
 
 def _text(column: Column, key: str) -> str:
@@ -51,16 +65,29 @@ def _text(column: Column, key: str) -> str:
     return f"pg_catalog.concat({key})" if _schema(column.type) else f"{key}::text"
 
 
-def _guarded(select: str, keys: int) -> str:
-    """Check each size where the row is, before it travels; OFFSET 0 keeps it from being rendered twice."""
-    size = "pg_catalog.octet_length(body)"
-    body = f"CASE WHEN {size} < {SMALL} THEN body ELSE (1 / ({size} - {size}))::text END"
-    listed = ", ".join([body, *(f"key{at}" for at in range(keys))])
-    return f"SELECT {listed} FROM ({select} OFFSET 0) rendered"  # noqa: S608 - quoted names only
+def _guards(columns: Sequence[Column]) -> list[str]:
+    """Check the values that have no bound by their type, where they are and before they travel.
+
+    Lengths are read from the values' headers, so that a large one is not fetched for it.
+    """
+    open_ended = [column for column in columns if column.type not in FIXED and column.encoding not in BOUNDED]
+    return [_guard(column, SMALL // len(open_ended)) for column in open_ended]
 
 
-def _object(columns: Sequence[Column]) -> str:
-    """Build the expression of a row's JSON object: member names are constants, values are rendered."""
+def _guard(column: Column, share: int) -> str:
+    name = DIALECT.name(column.name)
+    if NATIVE_TEXT.fullmatch(column.type) or column.type == "bytea":
+        size, most = f"pg_catalog.octet_length({name})", share
+    else:
+        size, most = f"pg_catalog.pg_column_size({name})", min(share, SMALL_DATUM)
+    return f"CASE WHEN {size} > {most} THEN 1 / ({size} - {size}) END"
+
+
+def _object(columns: Sequence[Column], guards: Sequence[str]) -> str:
+    """Build the expression of a row's JSON object: member names are constants, values are rendered.
+
+    A guard that holds adds nothing: `concat` leaves NULL out.
+    """
     if not columns:
         return "'{}'::text"
     openings = chain("{", repeat(","))
@@ -70,7 +97,9 @@ def _object(columns: Sequence[Column]) -> str:
     ]
     calls = [", ".join(members[at : at + COLUMNS_A_CALL]) for at in range(0, len(members), COLUMNS_A_CALL)]
     parts = calls if len(calls) == 1 else [f"pg_catalog.concat({call})" for call in calls]
-    return f"pg_catalog.concat({', '.join(parts)}, '}}')"
+    checks = [", ".join(guards[at : at + COLUMNS_A_CALL]) for at in range(0, len(guards), COLUMNS_A_CALL)]
+    parts += ["'}'", *(f"pg_catalog.concat({check})" for check in checks)]
+    return f"pg_catalog.concat({', '.join(parts)})"
 
 
 def _value(column: Column) -> str:

@@ -41,7 +41,7 @@ IN_RANGE = "{0} >= '0001-01-01' AND {0} < '10000-01-01'"
 
 QUOTED = """coalesce('"' || {0}::text || '"', 'null')"""
 AS_IS = "CASE WHEN {0} IS NULL THEN 'null' END, {0}"
-ESCAPED = "coalesce(pg_catalog.to_json({0})::text, 'null')"
+ESCAPED = "CASE WHEN {0} IS NULL THEN 'null' END, pg_catalog.to_json({0})"
 ANY_TEXT = (
     "CASE WHEN {0} IS NOT DISTINCT FROM NULL THEN 'null' ELSE pg_catalog.to_json(pg_catalog.concat({0}))::text END"
 )
@@ -97,14 +97,13 @@ BY_TYPE = {
 
 
 def rendered(column: Column, name: str) -> str:
-    """Return the arguments of `concat` that give the column's JSON text; `name` is its quoted name."""
+    """Return the arguments of `concat`, at most two, that give the column's JSON text; `name` is its quoted name."""
     if column.type in BY_TYPE:
         return BY_TYPE[column.type].replace("{0}", name)
     if column.encoding is Encoding.ARRAY:
         return ARRAYS.get(column.element or Encoding.TEXT, TEXTS).replace("{0}", name)
-    if NATIVE_TEXT.fullmatch(column.type):
-        return ESCAPED.replace("{0}", name)
-    return SCALARS[column.encoding].replace("{0}", name)
+    form = ESCAPED if NATIVE_TEXT.fullmatch(column.type) else SCALARS[column.encoding]
+    return form.replace("{0}", name)
 
 
 def encoding(builtin: str | None, element: str | None, *, is_array: bool) -> tuple[Encoding, Encoding | None]:
