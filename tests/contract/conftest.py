@@ -22,6 +22,21 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the shared tests that a kind replaces by one of its own."""
+    replaced = [item for item in items if _replaced(item)]
+    config.hook.pytest_deselected(items=replaced)
+    items[:] = [item for item in items if item not in replaced]
+
+
+def _replaced(item: pytest.Item) -> bool:
+    kind = item.callspec.params.get("kind") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+    if kind is None:
+        return False
+    different = getattr(import_module(f"tests.contract.kinds.{kind}"), "DIFFERENT", {})
+    return getattr(item, "originalname", item.name) in different
+
+
 @pytest.fixture(scope="session")
 def sources() -> Iterator[Callable[[str], Source]]:
     """Serve a kind when it is first asked for, and keep it for the run."""

@@ -89,7 +89,7 @@ def test_a_server_that_falls_silent_after_the_greeting_is_given_up(source: Sourc
 
 def test_tls_that_the_server_does_not_offer_is_refused(source: Source) -> None:
     """R-000-100: never a silent fall back to clear text."""
-    with pytest.raises(RefusedError), opened(source, replace(source.to, tls_mode="require")):
+    with pytest.raises(RefusedError), opened(source, replace(source.to, tls_mode=source.tls_required)):
         pass
 
 

@@ -1,5 +1,6 @@
 """What a session with MySQL may do, and what of a server's own settings it does not follow."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -33,6 +34,18 @@ def test_a_table_that_changes_something_when_it_is_read_is_invalid(reader: Reade
     with pytest.raises(InvalidRequestError, match="changes"):
         reader.ids("counting")
     assert source.run("SELECT NEXTVAL(counted)")[0][0] == 1
+
+
+def test_the_connected_database_is_the_only_namespace(session: Session) -> None:
+    """R-000-30: no schema list is sent; what is asked for makes no difference."""
+    assert session.discover(("other", "mysql", "no such schema")) == session.discover(())
+
+
+def test_a_nul_in_a_value_is_a_character_like_any_other(reader: Reader, source: Source) -> None:
+    """MySQL keeps it in text, so a filter finds it; the documented difference to PostgreSQL."""
+    source.run("CREATE OR REPLACE TABLE with_nul (id int PRIMARY KEY, note varchar(9) CHARACTER SET utf8mb4)")
+    source.run("INSERT INTO with_nul VALUES (1, 'ab'), (2, CONCAT('a', CHAR(0), 'b'))")
+    assert reader.ids("with_nul", ("note", "eq", ("a\0b",))) == [2]
 
 
 def test_a_view_that_cannot_run_is_invalid_and_hides_no_other(reader: Reader, source: Source) -> None:
@@ -126,4 +139,6 @@ def test_a_locked_table_is_waited_for_until_the_time_is_over(source: Source, rea
             list(session.read(query, None))
     finally:
         source.run("UNLOCK TABLES")
-    assert not source.active("held")
+    until = time.monotonic() + 2
+    while source.active("held"):
+        assert time.monotonic() < until, "still active at the server"

@@ -1,6 +1,8 @@
 """One module a kind: a server, and the tables that the shared suite reads.
 
-A kind's module has `serving()`, which yields a `Source` with every table named below.
+A kind's module has `serving()`, which yields a `Source` with every table named below. Where a kind
+differs by its nature, its module has `DIFFERENT`: the shared test that is left out, and the test of the
+kind's own that stands in its place, with the reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,3 +52,5 @@ class Source:
     run: Callable[[str], Sequence[Sequence[Any]]]
     active: Callable[[str], int]
     default_schema: str = "public"
+    odd_names: Sequence[str] = ODD_NAMES
+    tls_required: str = "require"

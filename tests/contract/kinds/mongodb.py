@@ -8,11 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from bson import Decimal128, json_util
 from pymongo import MongoClient
 from pymongo.database import Database
+from pymongo.uri_parser import parse_uri
 
 from fetcher.model import Connection, Secret
 from infra.local import secantus
@@ -30,8 +32,8 @@ Document = Mapping[str, Any]
 
 @contextmanager
 def serving() -> Iterator[Source]:
-    """Start the server and fill it, or fill the one that is given by its address."""
-    with secantus.running() as server, server.client() as client:
+    """Start the server and fill it, or fill a database of our own on the real one that is given by its address."""
+    with _server() as server, server.client() as client:
         database = client[server.database]
         _fill(database)
         _create_reader(database)
@@ -46,15 +48,33 @@ def serving() -> Iterator[Source]:
         yield Source(to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name))
 
 
+@contextmanager
+def _server() -> Iterator[secantus.Server]:
+    if not (address := os.environ.get("FETCHER_TEST_MONGODB_DSN")):
+        with secantus.running() as server:
+            yield server
+        return
+    parts = parse_uri(address)
+    ((host, port), *_) = parts["nodelist"]
+    own = f"fetcher_contract_{os.urandom(4).hex()}"
+    server = secantus.Server(Path(), port or 27017, parts["password"], host, parts["username"], own)
+    try:
+        yield server
+    finally:
+        with server.client() as client:
+            client.admin.command({"dropUser": "reader"})
+            client.drop_database(own)
+
+
 def _active(client: MongoClient[dict[str, Any]], application: str) -> int:
     """Count connections whose last command was a read; the driver's own also ask for news."""
     listed = client.admin.command("currentOp")["inprog"]
-    reading = [each for each in listed if each.get("op") in {"find", "getMore", "aggregate"}]
+    reading = [each for each in listed if each.get("op") in {"find", "getMore", "aggregate", "query", "getmore"}]
     return sum(_application(each) == application for each in reading)
 
 
 def _application(operation: Mapping[str, Any]) -> str | None:
-    name = operation.get("clientMetadata", {}).get("application", {}).get("name")
+    name = operation.get("appName") or operation.get("clientMetadata", {}).get("application", {}).get("name")
     return None if name is None else str(name)
 
 

@@ -1,0 +1,197 @@
+"""Oracle: a fake that executes our SQL and returns the driver's own types, or the real server that is given.
+
+`FETCHER_TEST_ORACLE_DSN` is `user/password@host:port/service` of somebody who may create users. Names are created
+in quotes and small letters, because the suite asks for them so; `test_oracle_names.py` looks at the others.
+What the fake, or Oracle itself, cannot express is named in `UNLIKE` and skipped with its reason.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+from unittest.mock import patch
+
+import oracledb
+import pytest
+
+from fetcher.model import Connection, Secret
+from tests.contract import fake_oracle
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+
+REAL_CONNECT = oracledb.connect
+DSN = os.environ.get("FETCHER_TEST_ORACLE_DSN")
+SERVICE = "contract"
+OWNER, PASSWORD, READER_PASSWORD = "CONTRACT", "Contract_1", "Reads_only_1"
+
+EVERYWHERE = {
+    "test_an_unknown_database_is_refused": "the service is what is known or not: `test_oracle_connect.py`",
+    "test_tls_that_the_server_does_not_offer_is_refused": "the mode has another name: `test_oracle_connect.py`",
+    "test_the_key_need_not_be_among_the_fields": "a position has Oracle's type names: `test_oracle_reading.py`",
+    "test_a_session_only_reads": "its statements are PostgreSQL's; see docs/oracle.md",
+    "test_delivered_rows_are_the_table": "its statements are PostgreSQL's: `test_oracle_property.py`",
+}
+ON_THE_FAKE = {
+    "test_memory": "measures a process of its own, where the fake is not; see `test_oracle_reading.py` for the bounds",
+}
+ON_A_SERVER = {
+    "test_every_odd_name_is_found_and_read": "Oracle's names hold no double quotes",
+    "test_a_field_named_with_a_percent_sign": "Oracle's names hold no double quotes",
+    "test_one_session_sees_one_snapshot": "its statements are PostgreSQL's",
+}
+UNLIKE: Mapping[str, str] = EVERYWHERE | (ON_A_SERVER if DSN else ON_THE_FAKE)
+
+SEED = f"""
+CREATE SCHEMA "CONTRACT"; CREATE SCHEMA other; USE "CONTRACT";
+CREATE TABLE events (id bigint PRIMARY KEY, kind varchar NOT NULL, note varchar, amount decimal(12,2) NOT NULL,
+                     "at" timestamp_ms NOT NULL, moment timestamptz NOT NULL, flag boolean NOT NULL, UNIQUE (kind, id));
+INSERT INTO events
+  SELECT i, 'kind ' || i % 5, CASE WHEN i % 3 > 0 THEN 'note "' || i || '"' || chr(10) END, i / 100,
+         timestamp '2026-01-01 00:00:30' + to_minutes(i), timestamptz '2026-01-01 00:00:30+00' + to_minutes(i),
+         i % 2 = 0
+    FROM range(1, {EVENTS + 1}) r(i);
+CREATE TABLE pairs (a varchar NOT NULL, b integer NOT NULL, c varchar, PRIMARY KEY (a, b));
+INSERT INTO pairs SELECT chr((65 + i % 7)::integer), i, 'c' || i FROM range(1, 201) r(i);
+CREATE VIEW events_seen AS SELECT id, note FROM events;
+CREATE VIEW events_kept AS SELECT id, note FROM events;
+CREATE TABLE empty (id integer PRIMARY KEY, note varchar);
+CREATE TABLE keyless (note varchar);
+INSERT INTO keyless SELECT 'same' FROM range(50);
+CREATE TABLE other.events (id integer PRIMARY KEY, region varchar);
+INSERT INTO other.events VALUES (1, 'north'), (2, 'south');
+CREATE TABLE million (id bigint PRIMARY KEY, note varchar NOT NULL);
+INSERT INTO million SELECT i, 'some text of row number ' || i FROM range(1, {MILLION + 1}) r(i);
+CREATE TABLE heavy (id bigint, body varchar); COMMENT ON COLUMN heavy.body IS 'CLOB';
+INSERT INTO heavy SELECT i, repeat(md5(i::varchar), 32768) FROM range(1, {HEAVY + 1}) r(i);
+CREATE VIEW slow AS SELECT i AS id, 'x' AS note FROM range(1, 3) r(i);
+"""
+
+ON_SERVER = f"""
+CREATE USER "CONTRACT" IDENTIFIED BY "{PASSWORD}" QUOTA UNLIMITED ON USERS;
+CREATE USER "other" IDENTIFIED BY "{PASSWORD}" QUOTA UNLIMITED ON USERS;
+CREATE USER "READER" IDENTIFIED BY "{READER_PASSWORD}";
+GRANT CREATE SESSION TO "CONTRACT", "READER";
+CREATE TABLE "CONTRACT"."events" ("id" NUMBER(19) PRIMARY KEY, "kind" VARCHAR2(50) NOT NULL, "note" VARCHAR2(100),
+  "amount" NUMBER(12,2) NOT NULL, "at" TIMESTAMP(0) NOT NULL, "moment" TIMESTAMP(0) WITH TIME ZONE NOT NULL,
+  "flag" BOOLEAN NOT NULL, UNIQUE ("kind", "id"));
+INSERT INTO "CONTRACT"."events" SELECT LEVEL, 'kind ' || MOD(LEVEL, 5),
+  CASE WHEN MOD(LEVEL, 3) > 0 THEN 'note "' || LEVEL || '"' || CHR(10) END, LEVEL / 100,
+  TIMESTAMP '2026-01-01 00:00:30' + NUMTODSINTERVAL(LEVEL, 'MINUTE'),
+  TIMESTAMP '2026-01-01 00:00:30 +00:00' + NUMTODSINTERVAL(LEVEL, 'MINUTE'), MOD(LEVEL, 2) = 0
+  FROM DUAL CONNECT BY LEVEL <= {EVENTS};
+CREATE TABLE "CONTRACT"."pairs" ("a" VARCHAR2(10), "b" NUMBER(9), "c" VARCHAR2(100), PRIMARY KEY ("a", "b"));
+INSERT INTO "CONTRACT"."pairs" SELECT CHR(65 + MOD(LEVEL, 7)), LEVEL, 'c' || LEVEL FROM DUAL CONNECT BY LEVEL <= 200;
+CREATE VIEW "CONTRACT"."events_seen" AS SELECT "id", "note" FROM "CONTRACT"."events";
+CREATE VIEW "CONTRACT"."events_kept" AS SELECT "id", "note" FROM "CONTRACT"."events";
+CREATE TABLE "CONTRACT"."empty" ("id" NUMBER(9) PRIMARY KEY, "note" VARCHAR2(100));
+CREATE TABLE "CONTRACT"."keyless" ("note" VARCHAR2(100));
+INSERT INTO "CONTRACT"."keyless" SELECT 'same' FROM DUAL CONNECT BY LEVEL <= 50;
+CREATE TABLE "other"."events" ("id" NUMBER(9) PRIMARY KEY, "region" VARCHAR2(100));
+INSERT INTO "other"."events" SELECT LEVEL, DECODE(LEVEL, 1, 'north', 'south') FROM DUAL CONNECT BY LEVEL <= 2;
+GRANT SELECT ON "other"."events" TO "CONTRACT";
+CREATE TABLE "CONTRACT"."million" ("id" NUMBER(19) PRIMARY KEY, "note" VARCHAR2(100) NOT NULL);
+INSERT INTO "CONTRACT"."million" SELECT (a.n - 1) * 1000 + b.n, 'some text of row number ' || ((a.n - 1) * 1000 + b.n)
+  FROM (SELECT LEVEL n FROM DUAL CONNECT BY LEVEL <= {MILLION // 1000}) a,
+       (SELECT LEVEL n FROM DUAL CONNECT BY LEVEL <= 1000) b;
+CREATE TABLE "CONTRACT"."heavy" ("id" NUMBER(9), "body" CLOB);
+INSERT INTO "CONTRACT"."heavy" SELECT LEVEL, XMLSERIALIZE(CONTENT
+  (SELECT XMLAGG(XMLELEMENT("x", RPAD('y', 4000, 'y'))) FROM DUAL CONNECT BY LEVEL <= 262) AS CLOB)
+  FROM DUAL CONNECT BY LEVEL <= {HEAVY};
+CREATE VIEW "CONTRACT"."slow" AS SELECT COUNT(*) AS "id" FROM ALL_OBJECTS a, ALL_OBJECTS b, ALL_OBJECTS c;
+GRANT SELECT ON "CONTRACT"."events" TO "READER";
+GRANT INSERT ON "CONTRACT"."pairs" TO "READER"
+"""
+"""The same tables on a real server, of version 23ai or later for the sake of BOOLEAN."""
+
+WORKING = "SELECT COUNT(*) FROM V$SESSION WHERE PROGRAM = :1 AND STATUS = 'ACTIVE'"
+
+
+class Skipping:
+    """A `Source` that ends a test which this kind cannot express; every test asks where the source is."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    @property
+    def to(self) -> Connection:
+        """Return the connection, or skip the test that is running."""
+        running = os.environ.get("PYTEST_CURRENT_TEST", "")
+        for name, reason in UNLIKE.items():
+            if f"::{name}" in running:
+                pytest.skip(f"oracle: {reason}")
+        return self._source.to
+
+
+@contextmanager
+def serving() -> Iterator[Source]:
+    """Serve the fake in place of the driver's `connect`, or fill the server that is given."""
+    with _given(DSN) if DSN else _faked() as source:
+        yield cast("Source", Skipping(source))
+
+
+@contextmanager
+def _faked() -> Iterator[Source]:
+    pytest.importorskip("duckdb", reason="oracle: the fake runs on duckdb and sqlglot")
+    from tests.contract.fake_oracle_server import FakeOracle, User, listening
+
+    reader = User(READER_PASSWORD, frozenset({"events"}), frozenset({"events", "pairs"}))
+    oracle = FakeOracle(SERVICE, {OWNER: User(PASSWORD), "READER": reader})
+    oracle.database.execute(f"SET TimeZone = 'UTC'; {SEED}")
+    for name in ODD_NAMES:
+        quoted = '"' + name.replace('"', '""') + '"'
+        oracle.database.execute(f"CREATE TABLE {quoted} ({quoted} integer PRIMARY KEY, note varchar)")
+        oracle.database.execute(f"INSERT INTO {quoted} VALUES (7, 'seven')")
+    columns = ", ".join(f"c{number} integer" for number in range(60))
+    oracle.database.execute(f"CREATE TABLE wide (id integer PRIMARY KEY, {columns}); INSERT INTO wide (id) VALUES (1)")
+
+    def run(sql: str) -> Sequence[Sequence[Any]]:
+        return oracle.database.execute(sql).fetchall()
+
+    with listening(oracle), patch.object(oracledb, "connect", fake_oracle.connect):
+        yield _source("127.0.0.1", oracle.port, SERVICE, run, oracle.active)
+
+
+@contextmanager
+def _given(dsn: str) -> Iterator[Source]:
+    found = re.fullmatch(r"([^/]+)/(.+)@([^:/@]+):(\d+)/(.+)", dsn)
+    if found is None:
+        pytest.fail("FETCHER_TEST_ORACLE_DSN is not user/password@host:port/service")
+    user, password, host, port, service = found.groups()
+    with oracledb.connect(user=user, password=password, host=host, port=int(port), service_name=service) as connection:
+
+        def run(sql: str, *values: object) -> Sequence[Sequence[Any]]:
+            with connection.cursor() as cursor:
+                cursor.execute(sql, list(values))
+                rows: Sequence[Sequence[Any]] = cursor.fetchall() if cursor.description else ()
+            connection.commit()
+            return rows
+
+        _drop_users(run)
+        for statement in ON_SERVER.split(";\n"):
+            run(statement)
+        wide = ", ".join(f'"c{number}" NUMBER(9)' for number in range(60))
+        run(f'CREATE TABLE "CONTRACT"."wide" ("id" NUMBER(9) PRIMARY KEY, {wide})')
+        run('INSERT INTO "CONTRACT"."wide" ("id") VALUES (1)')
+        try:
+            yield _source(host, int(port), service, run, lambda name: int(run(WORKING, name)[0][0]))
+        finally:
+            _drop_users(run)
+
+
+def _drop_users(run: Callable[..., Sequence[Sequence[Any]]]) -> None:
+    for (name,) in run("SELECT USERNAME FROM DBA_USERS WHERE USERNAME IN ('CONTRACT', 'other', 'READER')"):
+        run(f'DROP USER "{name}" CASCADE')
+
+
+def _source(
+    host: str,
+    port: int,
+    service: str,
+    run: Callable[[str], Sequence[Sequence[Any]]],
+    active: Callable[[str], int],
+) -> Source:
+    to = Connection("source", "oracle", host, port, service, OWNER, options={"serviceName": service})
+    return Source(to, Secret(PASSWORD), READER_PASSWORD, run, active, OWNER)
