@@ -43,7 +43,7 @@ class Server:
 
     def client(self) -> MongoClient[dict[str, Any]]:
         """Open a client of the administrator."""
-        return _client(self.port, username=self.user, password=self.password)
+        return _client(self.port, self.host, username=self.user, password=self.password)
 
 
 @contextmanager
@@ -133,5 +133,5 @@ def _ask(port: int, *login: str) -> None:
         client.admin.command("listDatabases")
 
 
-def _client(port: int, **options: Any) -> MongoClient[dict[str, Any]]:
-    return MongoClient("127.0.0.1", port, directConnection=True, serverSelectionTimeoutMS=2000, **options)
+def _client(port: int, host: str = "127.0.0.1", **options: Any) -> MongoClient[dict[str, Any]]:
+    return MongoClient(host, port, directConnection=True, serverSelectionTimeoutMS=2000, **options)

@@ -5,7 +5,7 @@ Only what the engine uses is here. Errors are the driver's own classes and texts
 
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Self
 
 import oracledb
@@ -41,10 +41,21 @@ class FakeConnection:
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.call_timeout = 0
+        self._lines: Any = nullcontext()
         address = (parameters["host"], parameters["port"])
         try:
             self._wire = socket.create_connection(address, timeout=parameters["tcp_connect_timeout"])
-            self._wire.settimeout(None)
+        except OSError as error:
+            raise unreachable(error) from error
+        try:
+            self._greet(parameters)
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self, parameters: dict[str, Any]) -> None:
+        self._wire.settimeout(None)
+        try:
             if parameters["protocol"] == "tcps":
                 self._wire = parameters["ssl_context"].wrap_socket(self._wire)
             self._lines = self._wire.makefile("rb")
@@ -62,7 +73,10 @@ class FakeConnection:
         try:
             self._wire.settimeout(self.call_timeout / 1000 or None)
             self._wire.sendall(encoded({"op": op, **arguments}))
-            answer = decoded(self._lines.readline())
+            line = self._lines.readline()
+            if not line.endswith(b"\n"):
+                raise OSError("the wire was cut")
+            answer = decoded(line)
         except TimeoutError:
             self.cancel()
             raise failure(f"DPY-4024: call timeout of {self.call_timeout} ms exceeded") from None
@@ -79,9 +93,8 @@ class FakeConnection:
         self._wire.sendall(encoded({"op": "break"}))
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._lines.close()
-        self._wire.close()
+        with suppress(OSError), self._wire, self._lines:
+            pass
 
 
 class FakeCursor:

@@ -122,6 +122,8 @@ class Served:
         try:
             with suppress(OSError, ValueError), self._wire, self._wire.makefile("rb") as lines:
                 for line in lines:
+                    if not line.startswith(b"{"):
+                        self._wire.sendall(encoded({"error": "ORA-12569: TNS:packet checksum failure"}))
                     request = decoded(line)
                     if request["op"] == "break":
                         self._broken.set()
@@ -163,9 +165,9 @@ class Served:
         if sql == "SET TRANSACTION READ ONLY":
             self._cursor.begin()
             return []
-        if "v_$session" in sql:
-            raise OracleError("ORA-00942: table or view does not exist")
         user = self._oracle.users[self._name]
+        if "v_$session" in sql:
+            return self._session(values[0], user)
         spelled = translated(
             sql,
             self._oracle.columns(),
@@ -175,6 +177,15 @@ class Served:
         self._wait_if_slow(sql)
         self._cursor.execute(spelled, {f"p{at}": value for at, value in enumerate(values, start=1)})
         return [[name, str(kind)] for name, kind, *_ in self._cursor.description or ()]
+
+    def _session(self, number: int, user: User) -> Any:
+        """Show a session to those who may see all of the catalog."""
+        if user.sees is not None:
+            raise OracleError("ORA-00942: table or view does not exist")
+        found = self._oracle.sessions.get(number)
+        status = "ACTIVE" if found is not None and found.active else "INACTIVE"
+        self._cursor.execute("SELECT $status, 'SQL*Net message from client'", {"status": status})
+        return []
 
     def _wait_if_slow(self, sql: str) -> None:
         """Stand for a query that computes for a minute before its first row."""

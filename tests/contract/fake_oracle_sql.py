@@ -76,7 +76,7 @@ def _spelled(node: exp.Expr) -> exp.Expr:
             model = node.args.get("format")
             return _parsed(_to_char(model.name if model else ""), node.this)
         case exp.StrToTime() | exp.StrToDate():
-            return _parsed("CAST(trim({0}) AS TIMESTAMP_NS)", node.this)
+            return _parsed("CAST(trim({0}) AS TIMESTAMP)", node.this)
         case exp.ToNumber():
             return _parsed("CAST({0} AS DECIMAL(38, 6))", node.this)
         case exp.Anonymous() if node.name.upper() in TEMPLATES:
@@ -98,10 +98,13 @@ def _to_char(model: str) -> str:
     if not model:
         return "CAST({0} AS VARCHAR)"
     text = model.removeprefix("S").replace('"T"', "T")
-    digits = FRACTION.search(text)
+    found = FRACTION.search(text)
+    digits = int(found[1]) if found else 0
     for oracle, other in OF_TIMES.items():
         text = text.replace(oracle, other, 1)
-    seconds = FRACTION.sub("%n", text)
-    cut = 9 - int(digits[1]) if digits else 0
-    whole = f"strftime(CAST({{0}} AS TIMESTAMP_NS), '{seconds}')"
-    return f"(' ' || left({whole}, length({whole}) - {cut}))"
+    micro, nano = (FRACTION.sub(kept, text) for kept in ("%f000", "%n"))
+    whole = (
+        f"(CASE WHEN typeof({{0}}) = 'TIMESTAMP_NS' THEN strftime(TRY_CAST({{0}} AS TIMESTAMP_NS), '{nano}')"
+        f" ELSE strftime(CAST({{0}} AS TIMESTAMP), '{micro}') END)"
+    )
+    return f"(' ' || left({whole}, length({whole}) - {9 - digits if digits else 0}))"

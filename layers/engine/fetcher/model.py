@@ -10,6 +10,9 @@ OPERATORS: tuple[Operator, ...] = ("eq", "ne", "gt", "gte", "lt", "lte", "betwee
 
 WILDCARD = ("*",)
 
+UNSAMPLED = "unsampled"
+"""The type of a field that a schemaless source may have although no sample showed it."""
+
 
 class Encoding(StrEnum):
     """How a source value becomes JSON: the rows of `design.md` §7.2, named in the manifest."""

@@ -20,6 +20,25 @@ from fetcher.model import Connection, Secret
 from infra.local import secantus
 from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Source
 
+_KEY = "the key is always `_id`, and every document has it: test_mongodb_shape.py"
+DIFFERENT = {
+    "test_tables_and_views_are_discovered_with_columns_and_keys": _KEY,
+    "test_views_and_tables_without_a_key_have_none": _KEY,
+    "test_the_key_need_not_be_among_the_fields": _KEY,
+    "test_the_wildcard_brings_every_column": "documents come as they are stored: test_mongodb_shape.py",
+    "test_only_the_schemas_asked_for_are_discovered": "no schemas: test_mongodb_shape.py",
+    "test_a_column_that_has_gone_is_an_invalid_request": "a missing field is null: test_mongodb_shape.py",
+    "test_a_nul_in_a_value_is_invalid": "text may hold NUL: test_mongodb_shape.py",
+    "test_a_session_only_reads": "it sends nothing but reads: `find`, `aggregate`, `listCollections`",
+    "test_one_session_sees_one_snapshot": "a standalone server has none; the manifest says so",
+    "test_a_table_without_the_right_to_read_it_is_refused": "the stand-in has no such rights: test_mongodb_faults.py",
+    "test_a_cancel_from_another_thread_stops_the_source[mongodb-slow]": "test_mongodb_faults.py, by a fail point",
+    "test_a_server_that_computes_in_silence_is_left_to_work": "test_mongodb_faults.py, by a fail point",
+    "test_the_deadline_ends_a_read": "test_mongodb_faults.py, by a fail point",
+    "test_memory_is_flat_over_a_million_rows": "20,000 documents, since the stand-in is slow: test_mongodb_values.py",
+    "test_delivered_rows_are_the_table": "documents of their own: test_mongodb_resume.py",
+}
+
 READER_PASSWORD = 'only reads %s & "more" host=evil:@/?#ü'
 MANY = 20_000
 """Documents of `million`: the stand-in is slow."""
@@ -45,7 +64,9 @@ def serving() -> Iterator[Source]:
             return (tuple(where.command(asked).items()),)
 
         to = Connection("source", "mongodb", server.host, server.port, server.database, server.user)
-        yield Source(to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name))
+        yield Source(
+            to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name), tls_required="true"
+        )
 
 
 @contextmanager

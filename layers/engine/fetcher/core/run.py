@@ -23,7 +23,7 @@ from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
 from fetcher.errors import FetcherError, InvalidRequestError
-from fetcher.model import Catalog, Connection, Limits, Page, Position, Query, Selection
+from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
 from fetcher.ports import Naming, Session
 
 _log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Reader:
             outlet.begin_table(query.name)
             rows = sum(page.rows for page in self._pages(planned.source.name, session, outlet, query))
             outlet.end_table()
-            tables.append(TableEntry(query, (Part(rows),)))
+            tables.append(_read_whole(query, rows))
         return self._entry(planned, session, outlet, tables)
 
     def _read_first(
@@ -164,7 +164,7 @@ class Reader:
             for page in self._pages(planned.source.name, session, outlet, query, after, (number, rows)):
                 rows[-1] += page.rows
             outlet.end_table()
-        tables = [TableEntry(query, (Part(count),)) for query, count in zip(planned.queries, rows, strict=True)]
+        tables = [_read_whole(query, count) for query, count in zip(planned.queries, rows, strict=True)]
         return self._entry(planned, session, outlet, tables, 1 + checkpoint.snapshots if checkpoint and mark else 1)
 
     def _pages(
@@ -239,6 +239,12 @@ class Reader:
 
     def _threads(self, name: str) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)
+
+
+def _read_whole(query: Query, rows: int) -> TableEntry:
+    """Describe a table that was read to its end."""
+    sampled = tuple(column.name for column in query.columns if column.type == UNSAMPLED)
+    return TableEntry(query, (Part(rows),), sampled)
 
 
 def _mark(page: Page, table: int, rows: Sequence[int]) -> Mark | None:

@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Literal, Self
 
 from fetcher.errors import CanceledError, FetcherError, TimedOutError, UnavailableError
+from fetcher.settings import load
 
-STALL = 30.0
-"""Seconds without progress after which a wire counts as dead."""
+STALL = load().stall_seconds
+"""Seconds without progress after which a wire counts as dead: `FETCHER_STALL_SECONDS`, 30 unless it is set."""
 
 Verdict = Literal["stall", "deadline", "canceled"]
 

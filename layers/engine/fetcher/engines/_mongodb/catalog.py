@@ -8,7 +8,7 @@ from typing import Any
 
 from pymongo.errors import ExecutionTimeout, OperationFailure
 
-from fetcher.engines._mongodb.cursor import Command, Database
+from fetcher.engines._mongodb.cursor import Batch, Command, Database
 from fetcher.engines._mongodb.errors import UNAUTHORIZED
 from fetcher.engines._mongodb.fields import Fields
 from fetcher.engines._mongodb.keys import KEY
@@ -50,20 +50,20 @@ def _table(database: Database, described: Mapping[str, Any]) -> Table:
     schema = (options.get("validator") or {}).get("$jsonSchema") or {}
     fields = Fields(keyed=keyed)
     for order in ({KEY: 1}, {KEY: -1}) if keyed else ({},):
-        for data, starts in _sample(database, name, order):
-            fields.seen(data, starts)
+        for batch in _sample(database, name, order):
+            fields.seen(batch.data, batch.starts)
     fields.declared(schema)
     rest = Column(REST, CLOSED if schema.get("additionalProperties") is False else OPEN, Encoding.DOCUMENT)
     return Table((name,), (*fields.columns(), rest), (KEY,) if keyed else ())
 
 
-def _sample(database: Database, name: str, order: Command) -> Iterator[tuple[bytes, Sequence[int]]]:
+def _sample(database: Database, name: str, order: Command) -> Iterator[Batch]:
     """Read documents until there are enough of them, or of their bytes."""
     try:
         cursor = database.find(name, SAMPLE_MS, {"limit": SAMPLE, **({"sort": order} if order else {})})
         size = 0
         while size < SAMPLE_BYTES and (batch := cursor.batch()):
-            size += len(batch[0])
+            size += len(batch.data)
             yield batch
         cursor.kill()
     except ExecutionTimeout:

@@ -4,7 +4,8 @@ The driver's own cursors fix the number of documents of a batch beforehand; here
 documents, so that a batch stays about as large whatever a collection holds. The server ends one at 16 MB.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bson.codec_options import CodecOptions
@@ -14,17 +15,31 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.client_session import ClientSession
 
 from fetcher.engines._mongodb.client import Client
-from fetcher.engines._mongodb.values import ARRAY, LENGTH, OBJECT
+from fetcher.engines._mongodb.scalars import FIXED
+from fetcher.engines._mongodb.values import ARRAY, BINARY, LENGTH, OBJECT, STRING
 
 FIRST = 16
 """Documents of the first batch, as nothing is known of their size yet."""
-AIM = 512 * 1024
+AIM = 256 * 1024
 """Bytes of a batch."""
 MOST = 20_000
+
+INT64 = 0x12
+BEFORE = {STRING: 4, BINARY: 5}
+"""Bytes before those that a length counts; a document counts all of its own."""
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 Command = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A reply's bytes, and where each of its documents begins and ends."""
+
+    data: bytes
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()
 
 
 class Database:
@@ -69,14 +84,13 @@ class Cursor:
         self._wanted = FIRST
         self._batch = self._taken(reply, "firstBatch")
 
-    def batch(self) -> tuple[bytes, Sequence[int]] | None:
-        """Return the next reply and where its documents begin, never none; None after the last document."""
+    def batch(self) -> Batch | None:
+        """Return the next documents, at least one; None after the last."""
         while True:
-            data, starts = self._batch
-            if starts:
-                self._batch = b"", ()
-                self._wanted = min(MOST, max(1, AIM * len(starts) // len(data)))
-                return data, starts
+            batch, self._batch = self._batch, Batch(b"")
+            if batch.starts:
+                self._wanted = min(MOST, max(1, AIM * len(batch.starts) // len(batch.data)))
+                return batch
             if not self.id:
                 return None
             more = {"getMore": Int64(self.id), "collection": self.name, "batchSize": self._wanted}
@@ -88,10 +102,12 @@ class Cursor:
         if cursor:
             self._run(killed(self.name, cursor))
 
-    def _taken(self, reply: RawBSONDocument, field: str) -> tuple[bytes, Sequence[int]]:
-        found = reply["cursor"]
-        self.id = int(found["id"])
-        return _array(bytes(found.raw), field.encode())
+    def _taken(self, reply: RawBSONDocument, field: str) -> Batch:
+        """Keep the cursor's id, and find its documents without making an object of each."""
+        data = bytes(reply["cursor"].raw)
+        found = {name: at for name, kind, at in _members(data) if kind in {INT64, ARRAY}}
+        self.id = int.from_bytes(data[found[b"id"] :][:8], "little", signed=True)
+        return _array(data, found[field.encode()])
 
 
 def killed(name: str, cursor: int) -> Command:
@@ -99,20 +115,27 @@ def killed(name: str, cursor: int) -> Command:
     return {"killCursors": name, "cursors": [Int64(cursor)]}
 
 
-def _array(data: bytes, field: bytes) -> tuple[bytes, Sequence[int]]:
-    """Find the documents of a batch in the reply's `cursor`, whose bytes are left where they are."""
-    at = data.find(b"%c%b\0" % (ARRAY, field))
-    if at < 0:
-        raise InvalidBSON("a reply without a batch")
-    at += len(field) + 2
+def _members(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Go through the names, types and places of a document's values without looking into them."""
+    at = 4
+    while kind := data[at]:
+        stop = data.index(0, at + 1)
+        name, at = data[at + 1 : stop], stop + 1
+        yield name, kind, at
+        at += FIXED[kind][0] if kind in FIXED else LENGTH(data, at)[0] + BEFORE.get(kind, 0)
+
+
+def _array(data: bytes, at: int) -> Batch:
+    """Find the documents of the array that begins at `at`; their bytes are left where they are."""
     end = at + LENGTH(data, at)[0] - 1
-    starts, at = [], at + 4
+    starts, ends, at = [], [], at + 4
     while at < end:
         if data[at] != OBJECT:
             raise InvalidBSON("a batch of something else than documents")
         at = data.index(0, at) + 1
         starts.append(at)
         at += LENGTH(data, at)[0]
+        ends.append(at)
     if at != end:
         raise InvalidBSON("a batch that does not end where it says")
-    return data, starts
+    return Batch(data, starts, ends)

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fetcher.engines._mongodb.cursor import Cursor
+from fetcher.engines._mongodb.columns import MisfitError
+from fetcher.engines._mongodb.cursor import Batch, Cursor
 from fetcher.engines._mongodb.keys import KEY, position
 from fetcher.engines._mongodb.names import REST, path_of
+from fetcher.engines._mongodb.shapes import Cut, Shape, rows
 from fetcher.engines._mongodb.values import ARRAY, OBJECT, elements, member, value, walk, whole
 from fetcher.model import Column, Page, Position, Query
 
 Row = Callable[[bytes, int], bytes]
+
+LESSONS, LESSON = 8, 100
+"""How often a read may learn what its documents look like, and from how many of them."""
+TOLERATED = 0.1
+"""The part of a batch that may miss the shape before it is learned again."""
 
 
 def is_whole(columns: Sequence[Column]) -> bool:
@@ -35,20 +42,62 @@ def _projected(path: Sequence[str]) -> tuple[str, ...]:
 
 def pages(cursor: Cursor, query: Query, beat: Callable[[], None]) -> Iterator[Page]:
     """Render batches and cut pages of about the query's size, each checked to be UTF-8."""
-    row, bodies, size = _row(query.columns), list[bytes](), 0
+    writer, bodies, size = Writer(query.columns), list[bytes](), 0
     last = b"", 0
     while batch := cursor.batch():
         beat()
-        data, starts = batch
-        for start in starts:
-            body = row(data, start)
+        for body, start in zip(writer.rows(batch), batch.starts, strict=True):
             bodies.append(body)
-            size, last = size + len(body), (data, start)
+            size += len(body)
             if size >= query.page_bytes:
-                yield _page(bodies, query, *last)
+                yield _page(bodies, query, batch.data, start)
                 bodies, size = [], 0
+        last = batch.data, batch.starts[-1]
     if bodies:
         yield _page(bodies, query, *last)
+
+
+class Writer:
+    """Writes the rows of batches: by the shape of their documents, and one by one what does not fit it."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._one = _row(columns)
+        self._wanted = None if is_whole(columns) else [column.name.encode() for column in columns]
+        self._shape = Shape() if all(len(path_of(column) or ()) == 1 for column in columns) else None
+        self._lessons = LESSONS
+
+    def rows(self, batch: Batch) -> list[bytes]:
+        """Write each document of a batch as a row."""
+        cut = self._cut(batch)
+        fitting = [each for each in cut if each is not None]
+        try:
+            quick = iter(self._quick(fitting)) if fitting else iter(())
+        except MisfitError:
+            cut, quick = [None] * len(cut), iter(())
+        return [
+            self._one(batch.data, start) if each is None else next(quick)
+            for each, start in zip(cut, batch.starts, strict=True)
+        ]
+
+    def _cut(self, batch: Batch) -> Sequence[Cut | None]:
+        """Cut a batch; learn again, a few times in a read, when much of it does not fit."""
+        if self._shape is None:
+            return [None] * len(batch.starts)
+        cut = self._shape.cut(batch.data, batch.starts, batch.ends)
+        while self._lessons and cut.count(None) > len(cut) * TOLERATED:
+            self._lessons -= 1
+            missed = [start for each, start in zip(cut, batch.starts, strict=True) if each is None]
+            self._shape.learn(batch.data, missed[:LESSON])
+            cut = self._shape.cut(batch.data, batch.starts, batch.ends)
+        return cut
+
+    def _quick(self, cut: Sequence[Cut]) -> list[bytes]:
+        cells = self._shape.cells(cut) if self._shape else {}
+        if self._wanted is None:
+            return rows(cells, len(cut))
+        missing = [None] * len(cut)
+        found = {name: cells.get(name, missing) for name in self._wanted}
+        return rows({name: [b"null" if cell is None else cell for cell in found[name]] for name in found}, len(cut))
 
 
 def _page(bodies: Sequence[bytes], query: Query, data: bytes, start: int) -> Page:

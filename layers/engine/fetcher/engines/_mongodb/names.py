@@ -6,14 +6,12 @@ may have beside the sampled ones. With it, a read takes documents whole.
 
 from collections.abc import Sequence
 
-from fetcher.model import Catalog, Column, Connection, Encoding, Table
+from fetcher.model import UNSAMPLED, Catalog, Column, Connection, Encoding, Table
 
 REST = "*"
 OPEN, CLOSED = "other fields", "no other fields"
 """Types of `*`: any field may exist, or the collection's validator forbids those that it does not name."""
 
-UNSAMPLED = "unsampled"
-"""The type of a field that a request names and no sample has shown."""
 
 NESTING = frozenset({Encoding.DOCUMENT, Encoding.ARRAY})
 

@@ -31,7 +31,6 @@ BIAS = 6176
 COMBINED = 3 << 61
 """Set for NaN, Infinity and coefficients that no Decimal128 has."""
 COEFFICIENT = (1 << 49) - 1
-LARGEST = 10**34 - 1
 PLAIN_SCALE = 6
 """Up to this scale the text of a Decimal128 never has an exponent."""
 
@@ -44,7 +43,8 @@ def _int64(raw: bytes) -> bytes:
     return b"%d" % INT64(raw)[0]
 
 
-def _double(raw: bytes) -> bytes:
+def double(raw: bytes) -> bytes:
+    """Write the shortest digits that give the number again."""
     (number,) = DOUBLE(raw)
     text = orjson.dumps(number)
     return _named(number) if text == b"null" else text
@@ -61,12 +61,18 @@ def _object_id(raw: bytes) -> bytes:
     return b'"%b"' % hexlify(raw)
 
 
-def _boolean(raw: bytes) -> bytes:
+def boolean(raw: bytes) -> bytes:
+    """Write true or false; a byte that is neither raises `KeyError`."""
     return {b"\0": b"false", b"\1": b"true"}[raw]
 
 
 def _date(raw: bytes) -> bytes:
-    days, rest = divmod(INT64(raw)[0], DAY_MS)
+    return moment(INT64(raw)[0])
+
+
+def moment(milliseconds: int) -> bytes:
+    """Write an instant, counted from 1970, in UTC."""
+    days, rest = divmod(milliseconds, DAY_MS)
     minute, rest = divmod(rest, 60_000)
     return b'"%bT%b:%02d.%03dZ"' % (_day(days), MINUTES[minute], *divmod(rest, 1000))
 
@@ -81,17 +87,22 @@ def _day(days: int) -> bytes:
     return b"%b-%02d-%02d" % (written, day.month, day.day)
 
 
-def _decimal(raw: bytes) -> bytes:
+def decimal(raw: bytes) -> bytes:
     """Write the digits as they are stored, zeros at the end included."""
     low, high = HALVES(raw)
+    if form := _form(high):
+        power, template = form
+        return template % divmod(int(low), power)
+    return b'"%b"' % str(Decimal128.from_bid(raw)).encode()
+
+
+@lru_cache(256)
+def _form(high: int) -> tuple[int, bytes] | None:
+    """Choose how to write numbers of one sign and scale, if their digits are in the lower half alone."""
     scale = BIAS - (high >> 49 & 0x3FFF)
-    coefficient = (high & COEFFICIENT) << 64 | low
-    if high & COMBINED == COMBINED or not 0 <= scale <= PLAIN_SCALE or coefficient > LARGEST:
-        return b'"%b"' % str(Decimal128.from_bid(raw)).encode()
-    sign = b"-" if high >> 63 else b""
-    if not scale:
-        return b'"%b%d"' % (sign, coefficient)
-    return b'"%b%d.%0*d"' % (sign, coefficient // 10**scale, scale, coefficient % 10**scale)
+    if high & COMBINED == COMBINED or high & COEFFICIENT or not 0 < scale <= PLAIN_SCALE:
+        return None
+    return 10**scale, b'"%b%%d.%%0%dd"' % (b"-" if high >> 63 else b"", scale)
 
 
 def _timestamp(raw: bytes) -> bytes:
@@ -104,16 +115,16 @@ def _constant(text: bytes) -> Render:
 
 
 FIXED: Mapping[int, tuple[int, Render]] = {
-    0x01: (8, _double),
+    0x01: (8, double),
     0x06: (0, _constant(b'{"$undefined":true}')),
     0x07: (12, _object_id),
-    0x08: (1, _boolean),
+    0x08: (1, boolean),
     0x09: (8, _date),
     0x0A: (0, _constant(b"null")),
     0x10: (4, _int32),
     0x11: (8, _timestamp),
     0x12: (8, _int64),
-    0x13: (16, _decimal),
+    0x13: (16, decimal),
     0x7F: (0, _constant(b'{"$maxKey":1}')),
     0xFF: (0, _constant(b'{"$minKey":1}')),
 }
