@@ -44,7 +44,7 @@ def opened(services: Services, extraction: Extraction, request: Request) -> Open
 
 def _stored(services: Services, extraction: Extraction, name: str) -> Stored:
     stored = services.connections.get(extraction.tenant, extraction.connections[name])
-    if stored is None or stored.product != extraction.source:
+    if stored is None or not stored.serves(extraction.source):
         raise InvalidRequestError(
             "the connection is gone or belongs to another product now", code="FET-2010", where=Where(name)
         )

@@ -1,5 +1,6 @@
 """The HTTP API: routes say what, the exception handlers say how it fails, the last function is Lambda's."""
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,7 @@ from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.canonical import strict_loads
 from fetcher.core.request import check_size
 from fetcher.errors import FetcherError
-from submit import jobs, registry, scopes, status
+from submit import describing, jobs, registry, scopes, status
 from submit.answers import JSON
 from submit.context import request_id_of
 from submit.problems import Place, from_error, from_validation, problem
@@ -26,6 +27,7 @@ from submit.services import services
 
 TITLE = "fetcher"
 MERGE_PATCH = "application/merge-patch+json"
+OTHER = "application/octet-stream"
 DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."
 
 
@@ -49,7 +51,8 @@ def openapi() -> Response[Any]:
 
 def described() -> str:
     """Return the OpenAPI document as text."""
-    return app.get_openapi_json_schema(title=TITLE, version=__version__, description=DESCRIPTION)
+    made = app.get_openapi_json_schema(title=TITLE, version=__version__, description=DESCRIPTION)
+    return describing.text(describing.complete(json.loads(made)))
 
 
 def _place() -> Place:
@@ -127,11 +130,12 @@ def _refusal(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain(event: dict[str, Any]) -> dict[str, Any]:
-    """Let a merge patch pass as the JSON that it is; the router knows no other media type."""
+    """Let a merge patch pass as the JSON that it is, and no form as anything: the router would read it."""
     headers = event.get("headers") or {}
-    if not str(headers.get("content-type", "")).startswith(MERGE_PATCH):
+    given = str(headers.get("content-type", "")).strip().lower()
+    if not given:
         return event
-    return {**event, "headers": {**headers, "content-type": JSON}}
+    return {**event, "headers": {**headers, "content-type": JSON if given.startswith((JSON, MERGE_PATCH)) else OTHER}}
 
 
 if os.environ.get("FETCHER_STAGE") == "local":

@@ -28,15 +28,16 @@ def stale() -> InvalidRequestError:
     return InvalidRequestError("the connection was changed meanwhile; read it again and repeat", code="FET-2009")
 
 
-def patch(services: Services, who: Caller, old: Stored, change: dict[str, Any]) -> Stored:
+def patch(services: Services, who: Caller, old: Stored, change: dict[str, Any], if_match: str | None) -> Stored:
     """Merge a patch into a connection and store the next version of it, with its secret sealed anew.
 
     The whole result is checked as a new registration is. Cached schemas and checkpoints are kept by
     version, so those of the old one are not used again.
     """
-    check_unused(services, old)
     body = _validated(merged(document(services, old), change))
     check(services, who.tenant, body)
+    check_precondition(old, if_match)
+    check_unused(services, old)
     try:
         return services.connections.change(old, sealed(services, old, body), who.who)
     except NameTaken as taken:

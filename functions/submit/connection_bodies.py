@@ -51,11 +51,26 @@ class Tls(Strict):
     mode: str
     ca: Annotated[str | None, Field(max_length=PEM_LENGTH)] = None
     cert: Annotated[str | None, Field(max_length=PEM_LENGTH)] = None
-    key: _Key | None = None
+    key: Annotated[_Key | None, Field(repr=False)] = None
 
 
 class ConnectionBody(Strict):
     """The body that registers a connection; the password is kept sealed and never comes back."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "configName": "my_postgres",
+                "type": "POSTGRESQL",
+                "host": "db.example.com",
+                "port": 5432,
+                "databaseName": "payments",
+                "userName": "reader",
+                "password": {"secretId": "fetcher/connections/default/payments", "field": "password"},
+                "ssl": {"mode": "verify-full"},
+            }
+        }
+    )
 
     configName: Annotated[str, Field(min_length=3, max_length=100, pattern=CONFIG_NAME)]  # noqa: N815
     type: Literal["POSTGRESQL", "MYSQL", "ORACLE", "SQL_SERVER", "MONGODB"]
@@ -63,7 +78,7 @@ class ConnectionBody(Strict):
     port: Annotated[int, Field(ge=1, le=65_535)]
     databaseName: _Text  # noqa: N815
     userName: _Text  # noqa: N815
-    password: _Password
+    password: Annotated[_Password, Field(repr=False)]
     # `schema` would shadow a method of BaseModel
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=255)] = None
     ssl: Tls | None = None

@@ -8,6 +8,8 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 
+from fetcher.core.problems import SHOWN as SPELLED_OUT
+from fetcher.core.problems import pointer
 from fetcher.core.selection import Finding
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, Problem, RefusedError, UnavailableError
 from submit.connection_bodies import UNION_TAGS
@@ -15,6 +17,9 @@ from submit.connection_bodies import UNION_TAGS
 CONTENT_TYPE = "application/problem+json"
 NO_STORE = {"Cache-Control": "no-store"}
 UNAVAILABLE_SECONDS = 5
+TOLD = 10
+"""Problems of a body whose texts the detail joins; `errors` has more of them."""
+
 SHOWN = 1_000
 """Findings that one answer lists: with the longest names they still fit what Lambda may answer."""
 
@@ -161,31 +166,29 @@ def from_validation(errors: Sequence[Mapping[str, Any]], at: Place) -> Response[
     found = [_finding(error) for error in errors]
     codes = [code for code, _ in found]
     code = next((wanted for wanted in ("FET-0400", "FET-0405", "FET-0406", "FET-0402") if wanted in codes), codes[0])
-    problems = [item for _, item in found]
-    return problem(code, "; ".join(item.detail for item in problems), at, list(map(_shown, problems)))
+    shown = [_shown(problem) for _, problem in found[:SPELLED_OUT]]
+    more = len(found) - len(shown)
+    text = "; ".join(item["detail"] for item in shown[:TOLD]) + (f" (and {more} more)" if more else "")
+    return problem(code, text, at, shown)
 
 
 def _finding(error: Mapping[str, Any]) -> tuple[str, Problem]:
     place, *path = (part for part in error["loc"] if part not in UNION_TAGS)
-    pointer = "".join(f"/{_escaped(str(part))}" for part in path)
-    name = str(path[-1]) if path else "body"
+    where = pointer(tuple(path))
+    name = pointer(tuple(path[-1:]))[1:] or "body"
     if place != "body":
         over = name == "limit" and error["type"] == "less_than_equal"
         return "FET-0406" if over else "FET-0405", Problem(f"/{place}/{name}", f"{name}: {_plain(error)}")
     match error["type"]:
         case "extra_forbidden":
-            return "FET-0400", Problem(pointer, f"unknown member {name!r}; remove it or correct its spelling")
+            return "FET-0400", Problem(where, f"unknown member {name!r}; remove it or correct its spelling")
         case "missing":
-            return "FET-0402" if path else "FET-0001", Problem(pointer, f"{name} is required")
+            return "FET-0402" if path else "FET-0001", Problem(where, f"{name} is required")
         case _:
-            return "FET-0001", Problem(pointer, f"{name}: {_plain(error)}")
+            return "FET-0001", Problem(where, f"{name}: {_plain(error)}")
 
 
 def _plain(error: Mapping[str, Any]) -> str:
     """Pydantic's message, which names the rule; the value itself is in `input` and stays there."""
     message = str(error["msg"])
     return message[:1].lower() + message[1:]
-
-
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")

@@ -11,7 +11,7 @@ from fetcher.aws.connections import NameTaken
 from fetcher.aws.stored import Stored
 from fetcher.core.clock import rfc3339
 from fetcher.core.kinds import API_NAMES
-from fetcher.errors import FetcherError, Problem
+from fetcher.errors import FetcherError, LimitError, Problem
 from submit import changing, cursors, discovering, registered, sealing
 from submit.answers import answer, tagged
 from submit.caller import Caller, product_of
@@ -25,6 +25,8 @@ from submit.schemas import SelectionBody
 from submit.services import services
 
 PATH = "/v1/management/connections"
+LARGEST = 4_500_000
+"""Bytes of an answer: Lambda gives 6 MB, and a quarter of that may go into escaping the quotes."""
 
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="the version seen, as its `ETag`")]
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
@@ -108,8 +110,7 @@ def patch_connection(
     """Change a connection that no running job uses, by merge patch; with `If-Match`, only the version seen."""
     who = caller(router)
     old = registered.find_changeable(services(), who, connection_id)
-    changing.check_precondition(old, if_match)
-    changed = changing.patch(services(), who, old, body.patch)
+    changed = changing.patch(services(), who, old, body.patch, if_match)
     return answer(200, view(changed), {"ETag": etag(changed)})
 
 
@@ -127,7 +128,7 @@ def delete_connection(connection_id: str, if_match: IfMatch = None) -> Response[
 def assign_connection(connection_id: str, product_name: Product = None) -> Response[Any]:
     """Give a connection without a product the product of `X-Product-Name`, once."""
     who = caller(router)
-    product = _product(who, product_name)
+    product = product_of(product_name)
     old = registered.find_changeable(services(), who, connection_id)
     assigned = changing.assign(services(), who, old, product)
     return answer(200, view(assigned), {"ETag": etag(assigned)})
@@ -138,7 +139,10 @@ def get_schema(connection_id: str, schema: Annotated[str | None, Query(max_lengt
     """Ask the source for its tables, their fields and keys; `schema` names schemas, separated by commas."""
     stored = registered.find(services(), caller(router), connection_id)
     names = [name.strip() for name in (schema or "").split(",") if name.strip()]
-    return answer(200, discovering.schema(services(), stored, names))
+    found = answer(200, discovering.schema(services(), stored, names))
+    if len(str(found.body).encode()) > LARGEST:
+        raise LimitError("the schema is larger than an answer may be; name fewer schemas with `schema`")
+    return found
 
 
 @router.post(f"{PATH}/<connection_id>/test", summary="Test a connection", tags=["connections"])

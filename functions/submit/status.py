@@ -37,6 +37,7 @@ def ready() -> Response[Any]:
     with ThreadPoolExecutor(8, thread_name_prefix="ready") as threads:
         started = {name: threads.submit(_timed, check) for name, check in _checks(services()).items()}
         checks = {name: future.result() for name, future in started.items()}
+    checks |= _datasources(services())
     healthy = all(check["status"] == "up" for check in checks.values())
     body = {"status": "healthy" if healthy else "unhealthy", "checks": checks, "version": __version__}
     return answer(200 if healthy else 503, body)
@@ -54,6 +55,15 @@ def _checks(at: Services) -> dict[str, Callable[[], object]]:
         "bucket": lambda: s3.head_bucket(Bucket=settings.bucket),
         "key": lambda: client("kms", seconds=CHECK_SECONDS).describe_key(KeyId=settings.key_id),
     }
+
+
+def _datasources(at: Services) -> dict[str, dict[str, Any]]:
+    """Say whether the operator's variables can be used; what is wrong names a variable, never its value."""
+    internals = at.connections.internals
+    if not internals.found and not internals.problems:
+        return {}
+    state = {"status": "down", "problems": list(internals.problems)} if internals.problems else {"status": "up"}
+    return {"datasources": {**state, "latencyMs": 0}}
 
 
 def _queue(sqs: Any, url: str) -> object:

@@ -1,7 +1,6 @@
 """`make demo`: one job on real data, from nothing to a verified result, then everything is stopped again."""
 
 import hashlib
-import hmac
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,27 +15,23 @@ from botocore.exceptions import ClientError
 from rich.console import Console
 
 from fetcher.core import seal
+from fetcher.core.audit import verify_manifest
 from infra.local import logs, progress, stack
 from infra.local.api import Answer, Api
 from infra.local.places import Place, StackError
 
 T = TypeVar("T")
 
-REQUEST = {
-    "dataRequest": {
-        "mappedFields": {
-            "my_postgres": {
-                "public.accounts": ["id", "email", "created_at"],
-                "accounting.invoices": ["*"],
-                "public.movements": ["*"],
-            }
-        },
-        "filters": {"my_postgres": {"accounting.invoices": {"status": {"in": ["paid", "pending"]}}}},
+TABLES: dict[str, dict[str, list[str]]] = {
+    "my_postgres": {
+        "public.accounts": ["id", "email", "created_at"],
+        "accounting.invoices": ["*"],
+        "public.movements": ["*"],
     },
-    "metadata": {"source": "payments", "correlationId": "settlement-2026-07-13"},
+    "my_mongo": {"transactions": ["*"]},
+    "my_mariadb": {"cards": ["*"]},
 }
-SIGNATURE_BYTES = len(',"hmac":""}') + 64
-"""A manifest ends in its own signature; what is signed is the rest, closed by `}`."""
+TYPES = {"postgresql": "POSTGRESQL", "mongodb": "MONGODB", "mysql": "MYSQL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +47,17 @@ class Demo:
     def client(self, service: Any) -> Any:
         """Open a client of the stack's endpoint."""
         return self.session.client(service, endpoint_url=self.stack["endpointUrl"])
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The job: the tables of every database that this machine could start."""
+        return {
+            "dataRequest": {
+                "mappedFields": {name: TABLES[name] for name in self.stack["databases"]},
+                "filters": {"my_postgres": {"accounting.invoices": {"status": {"in": ["paid", "pending"]}}}},
+            },
+            "metadata": {"source": "payments", "correlationId": "settlement-2026-07-13"},
+        }
 
     def say(self, text: str) -> None:
         """Tell what was seen."""
@@ -72,7 +78,7 @@ def run(place: Place) -> None:
     """Run the whole demo. Raises `StackError` for the first thing that is not as it should be."""
     console = Console(soft_wrap=True)
     begun = time.monotonic()
-    console.print("[bold]Starting PostgreSQL, filling it, starting the AWS endpoint, deploying template.yaml[/bold]")
+    console.print("[bold]Starting databases, filling them, starting the AWS endpoint, deploying template.yaml[/bold]")
     with stack.running(place) as description:
         demo = Demo(description, Api(description["apiUrl"]), stack.session(place), console, place.folder)
         demo.say(f"took {time.monotonic() - begun:.1f} s; the API answers at {description['apiUrl']}")
@@ -82,8 +88,9 @@ def run(place: Place) -> None:
 
 
 def _extract(demo: Demo) -> None:
-    with demo.step("Registering the connection my_postgres", "submit"):
-        _register(demo)
+    with demo.step("Registering the connections", "submit"):
+        for name, database in demo.stack["databases"].items():
+            _register(demo, name, database)
     with demo.step("Submitting the request", "submit"):
         job_id = _submit(demo)
     with demo.step("Waiting for the job", "extract"):
@@ -96,24 +103,24 @@ def _extract(demo: Demo) -> None:
         _submit_again(demo, job_id)
 
 
-def _register(demo: Demo) -> None:
-    database = demo.stack["databases"]["my_postgres"]
+def _register(demo: Demo, name: str, database: dict[str, Any]) -> None:
     body = {
-        "configName": "my_postgres",
-        "type": "POSTGRESQL",
+        "configName": name,
+        "type": TYPES[database["kind"]],
         "host": database["host"],
         "port": database["port"],
         "databaseName": database["database"],
         "userName": database["user"],
         "password": database["password"],
+        **({"metadata": {"directConnection": "true"}} if database["kind"] == "mongodb" else {}),
     }
     answer = demo.api.post("/v1/management/connections", body, x_product_name="payments")
     _expect(answer, 201)
-    demo.say(f"201: connection {answer.json()['id']}")
+    demo.say(f"201: {name} ({database['kind']}) is connection {answer.json()['id']}")
 
 
 def _submit(demo: Demo) -> str:
-    answer = demo.api.post("/v1/fetcher", REQUEST)
+    answer = demo.api.post("/v1/fetcher", demo.request)
     _expect(answer, 202)
     demo.say(f"202: job {answer.json()['jobId']}")
     return str(answer.json()["jobId"])
@@ -161,21 +168,23 @@ def _verify(demo: Demo, job: dict[str, Any], event: dict[str, Any]) -> None:
     if not seal.verify(result, job["resultHmac"], key):
         raise StackError("the signature of the result does not verify")
     demo.say(f"the signature of the result verifies: {job['resultHmac']}")
-    _verify_manifest(demo, job, key)
+    _verify_manifest(demo, job, result, key)
     _count(demo, result, job["rowCount"])
 
 
-def _verify_manifest(demo: Demo, job: dict[str, Any], key: bytes) -> None:
+def _verify_manifest(demo: Demo, job: dict[str, Any], result: Path, key: bytes) -> None:
     answer = demo.api.get(f"/v1/fetcher/{job['id']}/manifest")
     _expect(answer, 200)
-    signed = answer.body[:-SIGNATURE_BYTES] + b"}"
-    _same("signature of the manifest", hmac.new(key, signed, hashlib.sha256).hexdigest(), answer.json()["hmac"])
-    demo.say("the signature of the manifest verifies")
+    with result.open("rb") as stream:
+        findings = verify_manifest(answer.body, stream, key)
+    if findings:
+        raise StackError(f"the manifest does not verify: {findings}")
+    demo.say("the manifest verifies: signature, digests, hash chain, key ranges and row sums")
 
 
 def _count(demo: Demo, result: Path, expected: int) -> None:
     document = json.loads(result.read_bytes())
-    counts = {table: len(rows) for table, rows in document["my_postgres"].items()}
+    counts = {f"{name}/{table}": len(rows) for name, tables in document.items() for table, rows in tables.items()}
     for table, rows in counts.items():
         demo.say(f"{table}: {rows:,} rows")
     _same("number of rows", sum(counts.values()), expected)
@@ -184,7 +193,7 @@ def _count(demo: Demo, result: Path, expected: int) -> None:
 
 
 def _submit_again(demo: Demo, job_id: str) -> None:
-    answer = demo.api.post("/v1/fetcher", REQUEST)
+    answer = demo.api.post("/v1/fetcher", demo.request)
     _expect(answer, 200)
     _same("id of the job", answer.json()["jobId"], job_id)
     demo.say("200: the same job, nothing was read again")

@@ -80,6 +80,11 @@ def running(settings: Mapping[str, str] | None = None) -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def installed() -> bool:
+    """Whether the system has the programs; pip cannot bring them."""
+    return shutil.which("mariadbd", path=FOLDERS) is not None
+
+
 def start(folder: Path, settings: Mapping[str, str] | None = None) -> Server:
     """Create the folder's database when it has none, start it on a free port and wait for a real answer.
 

@@ -1,5 +1,13 @@
-"""Fills a database with a realistic, repeatable sample: every run and every machine makes the same rows."""
+"""Fills databases with a realistic, repeatable sample: every run and every machine makes the same rows."""
 
+from datetime import UTC, datetime, timedelta
+from hashlib import md5
+from typing import Any
+from uuid import UUID
+
+from bson import Binary, Decimal128, ObjectId
+
+from infra.local import mariadb, secantus
 from infra.local.postgresql import Server
 
 DATABASE = "payments"
@@ -96,3 +104,57 @@ def fill(server: Server) -> None:
     with server.connection(DATABASE) as connection:
         connection.execute(SCHEMA)
         connection.execute(ROWS)
+
+
+TRANSACTIONS = 2_000
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fill_collections(server: secantus.Server) -> None:
+    """Create `transactions`: documents of every common BSON type."""
+    with server.client() as client:
+        client[server.database]["transactions"].insert_many(map(_transaction, range(1, TRANSACTIONS + 1)))
+
+
+def _transaction(n: int) -> dict[str, Any]:
+    digest = md5(f"transaction {n}".encode(), usedforsecurity=False).hexdigest()
+    return {
+        "_id": ObjectId(digest[:24]),
+        "account": n % 5000,
+        "amount": Decimal128(f"{n * 7919 % 1_000_000 / 100:.2f}"),
+        "rate": n / 7,
+        "at": BEGIN + timedelta(seconds=61 * n, milliseconds=n % 1000),
+        "reference": Binary.from_uuid(UUID(digest)),
+        "settled": n % 3 > 0,
+        "merchant": {"name": f"Café Nr. {n % 90}", "tags": ["web", None, n % 9]},
+        **({"note": "first line\nsecond line"} if n % 4 else {}),
+    }
+
+
+CARDS = """
+CREATE TABLE cards (
+    id bigint unsigned PRIMARY KEY,
+    account_id int NOT NULL,
+    number varchar(19) NOT NULL,
+    kind enum('debit', 'credit') NOT NULL,
+    credit_limit decimal(12,2),
+    valid_until date NOT NULL,
+    created_at timestamp(3) NOT NULL,
+    blocked bit(1) NOT NULL,
+    settings longtext CHECK (json_valid(settings))
+);
+INSERT INTO cards
+SELECT seq, 1 + seq % 5000, concat('4000-', lpad(seq, 12, '0')), elt(1 + seq % 2, 'debit', 'credit'),
+    if(seq % 4 > 0, seq * 37 % 100000 / 100, NULL), '2027-01-31' + INTERVAL seq % 36 MONTH,
+    '2026-01-01' + INTERVAL seq * 97 SECOND, seq % 7 = 0, concat('{"contactless": ', if(seq % 2, 'true', 'false'), '}')
+FROM seq_1_to_3000
+"""
+
+
+def fill_cards(server: mariadb.Server) -> None:
+    """Create `cards`: 3,000 rows of MariaDB's common types."""
+    with server.connection() as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(CARDS)
+        while cursor.nextset():
+            pass

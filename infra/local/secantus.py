@@ -21,7 +21,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from infra.local.places import ROOT, need
+from infra.local.places import ROOT, StackError, need
 from infra.local.processes import Process, free_port, spawn, tail
 
 PYTHON = ROOT / ".venvs" / "mongo" / "bin" / "python"
@@ -81,6 +81,14 @@ def stop(folder: Path) -> None:
     if process is not None:
         process.stop()
     (folder / "server.json").unlink(missing_ok=True)
+
+
+def process(folder: Path) -> Process:
+    """Return the process of the folder's running server. Raises `StackError` when there is none."""
+    found, _ = _running(folder)
+    if found is None:
+        raise StackError("MongoDB's stand-in is not running")
+    return found
 
 
 def _create(folder: Path, python: Path) -> None:

@@ -15,7 +15,7 @@ import boto3
 
 from fetcher.core.seal import DEFAULT_TENANT, KeyRing
 from infra.local import endpoint as embedded
-from infra.local import postgresql, sample
+from infra.local import mariadb, postgresql, sample, secantus
 from infra.local.deploy import Deployment, deploy, remove
 from infra.local.endpoint import Endpoint
 from infra.local.places import Place, StackError
@@ -67,8 +67,8 @@ def up(place: Place, parameters: Mapping[str, str] | None = None) -> Description
     try:
         endpoint = _find_endpoint(started)
         deployment = deploy(endpoint, started.deployment or "fetcher", parameters or {})
-        database = _start_postgresql(started)
-        description = describe(endpoint, deployment, {"my_postgres": _address(database)})
+        databases = _start_databases(started)
+        description = describe(endpoint, deployment, databases)
         write(place.file, description)
     except BaseException:
         down(place, keep_logs=True)
@@ -152,6 +152,37 @@ def _find_endpoint(started: Started) -> Endpoint:
     return started.endpoint
 
 
+def _start_databases(started: Started) -> dict[str, Any]:
+    """Start a server of each kind that this machine can have, filled, and say where they are."""
+    served = _start_postgresql(started)
+    databases = {"my_postgres": _address("postgresql", served, sample.DATABASE)}
+    documents = _start_mongodb(started)
+    databases["my_mongo"] = _address("mongodb", documents, documents.database)
+    if mariadb.installed():
+        rows = _start_mariadb(started)
+        databases["my_mariadb"] = _address("mysql", rows, rows.database)
+    return databases
+
+
+def _start_mongodb(started: Started) -> secantus.Server:
+    server = secantus.start(started.place.folder / "mongodb")
+    started.processes.append(secantus.process(server.folder))
+    started.save()
+    sample.fill_collections(server)
+    return server
+
+
+def _start_mariadb(started: Started) -> mariadb.Server:
+    server = mariadb.start(Path(started.databases) / "mariadb")
+    running_as = mariadb.pid(server.folder)
+    if running_as is None:
+        raise StackError("MariaDB ended as soon as it had started")
+    started.processes.append(Process.of("mariadb", running_as))
+    started.save()
+    sample.fill_cards(server)
+    return server
+
+
 def _start_postgresql(started: Started) -> postgresql.Server:
     # Not in the stack's folder: as root the server runs as `nobody`, who may not enter every checkout.
     folder = Path(tempfile.mkdtemp(prefix="fetcher-postgresql-"))
@@ -169,14 +200,14 @@ def _start_postgresql(started: Started) -> postgresql.Server:
     return server
 
 
-def _address(server: postgresql.Server) -> dict[str, str | int]:
+def _address(kind: str, server: postgresql.Server | secantus.Server | mariadb.Server, database: str) -> dict[str, Any]:
     return {
-        "kind": "postgresql",
+        "kind": kind,
         "host": server.host,
         "port": server.port,
         "user": server.user,
         "password": server.password,
-        "database": sample.DATABASE,
+        "database": database,
     }
 
 

@@ -3,15 +3,16 @@
 Only what the engine uses is here. Errors are the driver's own classes and texts; descriptions hold its `DbType`s.
 """
 
+import json
 import socket
-from collections.abc import Iterator, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from decimal import Decimal
 from typing import Any, Self
 
 import oracledb
 from oracledb import errors
-
-from tests.contract.fake_oracle_server import decoded, encoded
 
 DB_TYPES = {
     "VARCHAR": oracledb.DB_TYPE_VARCHAR,
@@ -136,3 +137,23 @@ class FakeCursor:
 def connect(**parameters: Any) -> FakeConnection:
     """Stand for `oracledb.connect`."""
     return FakeConnection(parameters)
+
+
+def encoded(message: Any) -> bytes:
+    """Write a message as a line; bytes and decimals travel as objects."""
+    return json.dumps(message, default=_tagged).encode() + b"\n"
+
+
+def _tagged(value: Any) -> Mapping[str, str]:
+    return {"bytes": b64encode(value).decode()} if isinstance(value, bytes) else {"decimal": str(value)}
+
+
+def decoded(line: bytes) -> Any:
+    """Read a line again."""
+    return json.loads(line, object_hook=_untagged)
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    if value.keys() == {"bytes"}:
+        return b64decode(value["bytes"])
+    return Decimal(value["decimal"]) if value.keys() == {"decimal"} else value

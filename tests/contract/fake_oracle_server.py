@@ -3,20 +3,18 @@
 Its wire is its own: one line of JSON a message. The listener, the login and TNS itself are not Oracle's.
 """
 
-import json
 import socket
 import threading
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import count
 from typing import Any
 
 import duckdb
 
+from tests.contract.fake_oracle import decoded, encoded
 from tests.contract.fake_oracle_sql import OracleError, table_of, translated
 
 SLOW_SECONDS = 60.0
@@ -194,26 +192,6 @@ class Served:
 
     def _fetch(self, request: Mapping[str, Any]) -> Any:
         return self._cursor.fetchmany(request["rows"])
-
-
-def encoded(message: Any) -> bytes:
-    """Write a message as a line; bytes and decimals travel as objects."""
-    return json.dumps(message, default=_tagged).encode() + b"\n"
-
-
-def _tagged(value: Any) -> Mapping[str, str]:
-    return {"bytes": b64encode(value).decode()} if isinstance(value, bytes) else {"decimal": str(value)}
-
-
-def decoded(line: bytes) -> Any:
-    """Read a line again."""
-    return json.loads(line, object_hook=_untagged)
-
-
-def _untagged(value: dict[str, Any]) -> Any:
-    if value.keys() == {"bytes"}:
-        return b64decode(value["bytes"])
-    return Decimal(value["decimal"]) if value.keys() == {"decimal"} else value
 
 
 @contextmanager

@@ -15,21 +15,23 @@ from unittest.mock import patch
 
 import oracledb
 import pytest
-import sqlglot
-from sqlglot import exp
 
 from fetcher.core.plan import plan
 from fetcher.engines._oracle import rows
+from fetcher.engines._oracle.opening import Way
 from fetcher.engines._oracle.rows import Rows, Statement
 from fetcher.engines._oracle.types import encoding
 from fetcher.engines._watchdog import Watchdog
-from fetcher.engines.oracle import NAMING, OracleSession, connect
+from fetcher.engines.oracle import NAMING, OracleSession, _Probe, connect
 from fetcher.errors import InvalidRequestError
-from fetcher.model import Column, Condition, Encoding, Position, Query, Selection
+from fetcher.model import Column, Condition, Encoding, Position, Query, Secret, Selection
 from tests.contract import fake_oracle
 from tests.contract.conftest import rows_of
 from tests.contract.kinds import Source
-from tests.contract.kinds.oracle import DSN
+from tests.contract.kinds.oracle import DSN, PASSWORD
+
+sqlglot = pytest.importorskip("sqlglot")
+exp = sqlglot.exp
 
 CREATE = """
 DROP TABLE IF EXISTS "EMP"; CREATE TABLE "EMP" ("ID" decimal(38, 0) PRIMARY KEY, "NAME" varchar, "MixedCase" varchar);
@@ -79,7 +81,7 @@ def query(columns: Sequence[Column], *, key: Sequence[str] = (), **more: Any) ->
     return Query("t", ("O", "t"), tuple(columns), keys, **more)
 
 
-def parsed(statement: Statement) -> exp.Select:
+def parsed(statement: Statement) -> Any:
     tree = sqlglot.parse_one(re.sub(r":(\d)", r":p\1", statement.sql), read="oracle")
     assert isinstance(tree, exp.Select)
     return tree
@@ -157,6 +159,21 @@ def test_the_session_has_the_names_of_its_application(oracle: Source) -> None:
         connection: Any = session._connection
         assert connection.module == connection.client_identifier == "reading"
         assert connection.action == "read"
+
+
+def test_a_user_who_may_not_look_at_sessions_is_left_to_work(oracle: Source) -> None:
+    """Without the right nothing can be told from silence, so only the extraction's own time ends it."""
+    for user, password, working in ((oracle.to.user, PASSWORD, False), ("reader", oracle.reader_password, True)):
+        probe = _Probe(Way.to(replace(oracle.to, user=user), Secret(password), "probe"))
+        assert not probe()
+        probe.session = (1, 7)
+        assert probe() is working
+
+
+def test_a_server_that_lets_nobody_in_is_not_working(oracle: Source) -> None:
+    probe = _Probe(Way.to(oracle.to, Secret("wrong"), "probe"))
+    probe.session = (1, 7)
+    assert not probe()
 
 
 # --- the statement

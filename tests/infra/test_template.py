@@ -73,6 +73,9 @@ ENVIRONMENT = {
 }
 
 LOG_ACTIONS = {"logs:CreateLogStream", "logs:PutLogEvents"}
+CONNECTION_SECRETS = (
+    "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:fetcher/connections/*"
+)
 WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 CONSUME = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 CLEAN_UP = {
@@ -95,6 +98,7 @@ RIGHTS: Mapping[str, Mapping[str, set[str]]] = {
         "${Bucket.Arn}/results/*": {"s3:GetObject", "s3:DeleteObject", "s3:AbortMultipartUpload"},
         "${Bucket.Arn}/manifests/*": {"s3:GetObject", "s3:DeleteObject"},
         "${Key.Arn}": {"kms:Decrypt", "kms:GenerateDataKey", "kms:DescribeKey"},
+        CONNECTION_SECRETS: {"secretsmanager:GetSecretValue"},
     },
     "SweeperRole": {
         **CLEAN_UP,
@@ -115,6 +119,7 @@ RIGHTS: Mapping[str, Mapping[str, set[str]]] = {
         "${Bucket.Arn}/manifests/*": {"s3:PutObject", "s3:DeleteObject"},
         "${Key.Arn}": {"kms:Decrypt", "kms:GenerateDataKey"},
         "${MasterSecret.Id}": {"secretsmanager:GetSecretValue"},
+        CONNECTION_SECRETS: {"secretsmanager:GetSecretValue"},
     },
     "DeadLetterRole": {
         **CLEAN_UP,
@@ -672,7 +677,8 @@ def test_the_key_is_used_through_a_service_or_for_one_connection(aws: Deployment
         ("SubmitRole", "Credentials"): context,
         ("ExtractRole", "ObjectsAtRest"): {"StringEquals": through},
         ("ExtractRole", "Credentials"): context,
-        ("ExtractRole", "MasterSecretAtRest"): {"StringEquals": secrets},
+        ("SubmitRole", "SecretsAtRest"): {"StringEquals": secrets},
+        ("ExtractRole", "SecretsAtRest"): {"StringEquals": secrets},
     }
 
 

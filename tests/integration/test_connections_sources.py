@@ -1,5 +1,6 @@
 """What sources are asked for through the API: a test, a schema, a check of a selection."""
 
+import socket
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -98,6 +99,18 @@ def test_a_schema_is_asked_for_anew_and_refreshes_the_cache(service: Rig) -> Non
     assert cached(service, connection) not in (first, second)
 
 
+def test_a_schema_that_is_too_large_for_an_answer_says_so(service: Rig) -> None:
+    """Lambda would cut it off with a 502; the caller can name a smaller part."""
+    columns = ", ".join(f"NULL::text AS a_column_with_a_long_name_{number}" for number in range(1_500))
+    with source(service) as database:
+        database.execute("CREATE SCHEMA wide")
+        for number in range(40):
+            database.execute(f"CREATE VIEW wide.v{number} AS SELECT {columns}".encode())
+        answer = service.http("GET", f"{PATH}/{own(service)}/schema", query={"schema": "wide"})
+        database.execute("DROP SCHEMA wide CASCADE")
+    refused(answer, 400, "FET-2040")
+
+
 def test_a_patch_leaves_the_old_schema_behind(service: Rig) -> None:
     """B-14: the cache is kept by version; a table of the old place is not found in the new one."""
     connection = registered(service, "moved", schema="accounting").json()["id"]
@@ -147,6 +160,19 @@ def test_everything_that_is_missing_is_named_at_once_in_a_fixed_order(service: R
     ]
     assert named(validate(service, mapped)) == expected
     assert named(validate(service, dict(reversed(list(mapped.items()))))) == expected
+
+
+@pytest.mark.slow
+def test_sources_that_never_answer_are_waited_for_side_by_side(service: Rig) -> None:
+    """B-62: as long as one of them, and the rest of the answer is there."""
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as silent:
+        for number in range(3):
+            registered(service, f"silent_{number}", port=silent.getsockname()[1])
+        begun = time.monotonic()
+        mapped = {**{f"silent_{number}": {"t": ["f"]} for number in range(3)}, "my_postgres": {"accounts": ["nope"]}}
+        found = named(validate(service, mapped))
+    assert time.monotonic() - begun < 20
+    assert [item[1] for item in found] == ["FIELD_NOT_FOUND", *["DATA_SOURCE_DOWN"] * 3]
 
 
 @pytest.mark.parametrize(

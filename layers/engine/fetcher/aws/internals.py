@@ -188,8 +188,8 @@ def _references(number: str, tenant: str, members: Mapping[str, str]) -> dict[st
     if "SECRET_ID" not in members:
         return {}
     reference = Reference(members["SECRET_ID"], members.get("SECRET_FIELD", "password"))
-    if problem := reference_problem(tenant, reference):
-        raise _Unusable(f"DATASOURCE_{number}_SECRET_ID {problem}")
+    if reference_problem(tenant, reference):
+        raise _Unusable(f"DATASOURCE_{number}_SECRET_ID must be the name of a secret of the tenant's")
     return {"password": reference}
 
 

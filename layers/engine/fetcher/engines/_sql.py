@@ -31,6 +31,10 @@ def _plain_key(mark: str, _column: Column) -> str:
     return mark
 
 
+def _plain_pattern(pattern: str) -> str:
+    return pattern
+
+
 def _plain_null(name: str, _column: Column) -> str:
     return f"{name} IS NULL"
 
@@ -42,7 +46,8 @@ class Dialect:
     `mark` renders placeholder n, counted from 1. `percent` is a `%` of a name in SQL text: doubled
     where the driver reads marks that begin with it. `value` gives a mark the type in which `column`
     is compared with `values`; `key` does so for a position's text. `field` is the column's side of a
-    comparison, `bind` how a value travels, `null` the test for NULL. With `array` a list travels as
+    comparison, `bind` how a value travels, `null` the test for NULL, `pattern` what a pattern of LIKE becomes where
+    more characters than `%` and `_` have a meaning. With `array` a list travels as
     one value of `ANY`; without, `IN` lists are split after `longest_list`. `day_after_last` is the
     day after 9999-12-31 where the database has one.
     """
@@ -57,6 +62,7 @@ class Dialect:
     field: Callable[[str, Column, Operator], str] = _plain_field
     bind: Callable[[Column, Any], Any] = _plain_bind
     null: Callable[[str, Column], str] = _plain_null
+    pattern: Callable[[str], str] = _plain_pattern
     array: Callable[[Sequence[Any]], Any] | None = None
     array_value: Callable[[str, Column, Sequence[Any]], str] = _plain_value
     longest_list: int = 1000
@@ -122,7 +128,8 @@ class Where:
             case "like":
                 _check_pattern(values[0])
                 field = self._field(column, "like")
-                return f"{field} LIKE {self._bound(_as_text(column), values[0])} {self._dialect.escape}"
+                pattern = self._bound(_as_text(column), self._dialect.pattern(values[0]))
+                return f"{field} LIKE {pattern} {self._dialect.escape}"
             case "between":
                 return f"({self._compared(column, 'gte', values[0])} AND {self._compared(column, 'lte', values[1])})"
             case operator:

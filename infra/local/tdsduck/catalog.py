@@ -1,0 +1,113 @@
+"""What DuckDB must know before it can pass for SQL Server: functions, catalog views, and declared types."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DATABASE = "shop"
+COLLATION = "Latin1_General_100_BIN2"
+
+TYPES = {
+    "bit": (104, "BOOLEAN"), "tinyint": (48, "UTINYINT"), "smallint": (52, "SMALLINT"), "int": (56, "INTEGER"),
+    "bigint": (127, "BIGINT"), "real": (59, "FLOAT"), "float": (62, "DOUBLE"), "money": (60, "DECIMAL(19,4)"),
+    "smallmoney": (122, "DECIMAL(10,4)"), "decimal": (106, "DECIMAL"), "numeric": (108, "DECIMAL"),
+    "date": (40, "DATE"), "time": (41, "TIME"), "datetime": (61, "TIMESTAMP"), "smalldatetime": (58, "TIMESTAMP"),
+    "datetime2": (42, "TIMESTAMP"), "datetimeoffset": (43, "TIMESTAMPTZ"), "uniqueidentifier": (36, "UUID"),
+    "nvarchar": (231, "VARCHAR"), "nchar": (239, "VARCHAR"), "varchar": (167, "VARCHAR"), "char": (175, "VARCHAR"),
+    "varbinary": (165, "BLOB"), "binary": (173, "BLOB"), "timestamp": (189, "BLOB"), "xml": (241, "VARCHAR"),
+}  # fmt: skip
+"""The types by name: SQL Server's number, and what DuckDB stores."""
+
+ALIASES = {"integer": "int", "rowversion": "timestamp", "double": "float", "text": "varchar", "datetime2": "datetime2"}
+DECLARED = re.compile(r"\[?(\w+)\]?\s*(?:\(\s*(\w+)\s*(?:,\s*(\d+))?\s*\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A type as CREATE TABLE names it."""
+
+    name: str
+    first: str | None
+    second: str | None
+
+    @classmethod
+    def of(cls, text: str) -> "Declared":
+        """Read a type's name and its numbers."""
+        found = DECLARED.match(text.lower())
+        if found is None or ALIASES.get(found[1], found[1]) not in TYPES:
+            raise ValueError(text)
+        return cls(ALIASES.get(found[1], found[1]), found[2], found[3])
+
+    @property
+    def stored(self) -> str:
+        """What DuckDB stores."""
+        if self.name in {"decimal", "numeric"}:
+            return f"DECIMAL({self.first or 18},{self.second or 0})"
+        return TYPES[self.name][1]
+
+    def facts(self) -> tuple[int, int, int, int, str | None]:
+        """Number, length, precision, scale and collation, as `sys.columns` has them."""
+        number, length, precision, scale = TYPES[self.name][0], 8, 0, 0
+        is_text = TYPES[self.name][1] == "VARCHAR" and self.name != "xml"
+        if is_text or self.name in {"varbinary", "binary"}:
+            width = 2 if self.name.startswith("n") else 1
+            length = -1 if self.first == "max" else int(self.first or 1) * width
+        elif self.name in {"decimal", "numeric"}:
+            precision, scale = int(self.first or 18), int(self.second or 0)
+        elif self.name in {"time", "datetime2", "datetimeoffset"}:
+            scale = int(self.first or 7)
+        return number, length, precision, scale, COLLATION if is_text else None
+
+
+FUNCTIONS = """
+CREATE OR REPLACE MACRO main.STRING_ESCAPE(x, kind) AS (to_json(CAST(x AS VARCHAR))::VARCHAR)[2:-2];
+CREATE OR REPLACE MACRO main.SWITCHOFFSET(x, zone) AS replace(CAST(x AS VARCHAR), '+00', ' +00:00');
+CREATE OR REPLACE MACRO main.DB_ID() AS 5;
+CREATE OR REPLACE MACRO main.HAS_PERMS_BY_NAME(a, b, c) AS 1;
+CREATE OR REPLACE MACRO main.CHARACTER_OF(n) AS chr(CAST(n AS INTEGER));
+CREATE OR REPLACE MACRO main.OPENJSON(x) AS TABLE SELECT unnest(from_json(x, '["VARCHAR"]')) AS value;
+CREATE OR REPLACE MACRO main.SERIES(a, b) AS TABLE SELECT generate_series::BIGINT AS value FROM generate_series(a, b);
+"""
+
+VIEWS = f"""
+CREATE SCHEMA IF NOT EXISTS dbo; CREATE SCHEMA IF NOT EXISTS sys_;
+CREATE TABLE IF NOT EXISTS sys_.made (object_id INTEGER, sch VARCHAR, name VARCHAR, type VARCHAR);
+CREATE TABLE IF NOT EXISTS sys_.fields (object_id INTEGER, column_id INTEGER, name VARCHAR, system_type_id INTEGER,
+ max_length INTEGER, precision INTEGER, scale INTEGER, collation_name VARCHAR, is_nullable BOOLEAN);
+CREATE TABLE IF NOT EXISTS sys_.keys (object_id INTEGER, index_id INTEGER, is_primary BOOLEAN, ordinal INTEGER,
+ column_name VARCHAR);
+CREATE OR REPLACE VIEW sys_.schemas AS SELECT DISTINCT sch AS name, hash(sch) AS schema_id FROM sys_.made;
+CREATE OR REPLACE VIEW sys_.objects AS
+ SELECT name, object_id, hash(sch) AS schema_id, type, false AS is_ms_shipped FROM sys_.made;
+CREATE OR REPLACE VIEW sys_.columns AS SELECT *, system_type_id AS user_type_id FROM sys_.fields;
+CREATE OR REPLACE VIEW sys_.types AS SELECT *, false AS is_assembly_type
+ FROM (VALUES {", ".join(f"({number}, '{name}')" for name, (number, _) in TYPES.items())}) v(user_type_id, name);
+CREATE OR REPLACE VIEW sys_.indexes AS SELECT DISTINCT object_id, index_id, is_primary AS is_primary_key,
+ true AS is_unique, false AS has_filter, false AS is_disabled, false AS is_hypothetical, 2 AS type FROM sys_.keys;
+CREATE OR REPLACE VIEW sys_.index_columns AS SELECT k.object_id, k.index_id, k.ordinal AS key_ordinal, f.column_id
+ FROM sys_.keys k JOIN sys_.fields f ON f.object_id = k.object_id AND f.name = k.column_name;
+CREATE OR REPLACE VIEW sys_.databases AS SELECT '{DATABASE}' AS name, 5 AS database_id, 1 AS snapshot_isolation_state;
+"""
+
+DROP = ("DELETE FROM sys_.made WHERE object_id = ?", "DELETE FROM sys_.fields WHERE object_id = ?",
+        "DELETE FROM sys_.keys WHERE object_id = ?")  # fmt: skip
+FIND = "SELECT object_id FROM sys_.made WHERE sch = ? AND name = ?"
+
+
+def guessed(stored: str) -> Declared:
+    """Name a type for a view's column, which DuckDB alone has named."""
+    plain = stored.partition("(")[0]
+    if plain == "DECIMAL":
+        return Declared.of(stored)
+    if plain == "VARCHAR":
+        return Declared("nvarchar", "max", None)
+    return Declared(next(name for name, (_, kept) in TYPES.items() if kept.partition("(")[0] == plain), None, None)
+
+
+def quoted(*path: str) -> str:
+    """Quote a path for DuckDB."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+Field = tuple[str, Declared, bool]
+Key = tuple[bool, Sequence[str]]

@@ -1,0 +1,121 @@
+"""T-SQL into DuckDB's SQL, by sqlglot's syntax tree."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from infra.local.tdsduck.catalog import Declared
+
+Requests = Sequence[tuple[int, str, str]]
+"""Of each running request: the session's number, its program, and what it waits for."""
+
+STYLE_HEX = "2"
+
+
+def statements(sql: str) -> Iterator[str]:
+    """Cut a batch at its semicolons."""
+    start = 0
+    for token in sqlglot.tokenize(sql, read="tsql"):
+        if token.token_type is TokenType.SEMICOLON:
+            yield sql[start : token.start].strip()
+            start = token.end + 1
+    yield sql[start:].strip()
+
+
+def parsed(statement: str) -> exp.Expression:
+    """Read one statement of T-SQL."""
+    return sqlglot.parse_one(statement, read="tsql")
+
+
+def translated(node: exp.Expression, number: int, requests: Requests) -> tuple[str, Sequence[str]]:
+    """Write the statement for DuckDB, and name the parameters that are left in it, in lower case."""
+    for each in reversed(list(node.walk())):
+        replacement = _replacement(each, number, requests)
+        if replacement is not None:
+            if each is node:
+                node = replacement
+            else:
+                each.replace(replacement)
+    names = {each.name.lower() for each in node.find_all(exp.Placeholder)}
+    return node.sql("duckdb"), sorted(names)
+
+
+def _replacement(node: exp.Expression, number: int, requests: Requests) -> exp.Expression | None:
+    match node:
+        case exp.National():
+            return exp.Literal.string(node.name)
+        case exp.Collate():
+            return node.this
+        case exp.Convert():
+            return _converted(node)
+        case exp.Add() if any(map(_is_text, (node.this, node.expression))):
+            return exp.DPipe(this=node.this, expression=node.expression)
+        case exp.Parameter() if isinstance(node.this, exp.Parameter):
+            return exp.Literal.number(number)
+        case exp.Parameter() if not isinstance(node.parent, exp.Parameter):
+            return exp.Placeholder(this=node.name.lower())
+        case exp.Anonymous() if node.name.upper() == "NCHAR":
+            return exp.Anonymous(this="CHARACTER_OF", expressions=node.expressions)
+        case exp.Ordered():
+            node.set("nulls_first", None)
+            return None
+        case exp.Table() if node.db.lower() == "sys":
+            return _system(node, requests)
+        case exp.GenerateSeries():
+            return exp.Anonymous(this="SERIES", expressions=[node.args["start"], node.args["end"]])
+    return None
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.DPipe) or (isinstance(node, exp.Literal) and node.is_string)
+
+
+def _converted(node: exp.Convert) -> exp.Expression:
+    """Convert as DuckDB does; of the styles only the hexadecimal one makes a difference here."""
+    to, value = Declared.of(node.this.sql("tsql")), node.expression
+    style = node.args.get("style")
+    if style is not None and style.name == STYLE_HEX and to.stored == "VARCHAR" and _is_binary(value):
+        return exp.func("hex", value)
+    if style is not None and style.name == STYLE_HEX and to.stored == "BLOB":
+        return exp.func("unhex", value)
+    return exp.Cast(this=value, to=exp.DataType.build(to.stored, dialect="duckdb"))
+
+
+def _is_binary(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Cast) and node.to.is_type("blob", dialect="duckdb")
+
+
+def _system(node: exp.Table, requests: Requests) -> exp.Expression | None:
+    if node.name.lower() not in {"dm_exec_requests", "dm_exec_sessions"}:
+        node.set("db", exp.to_identifier("sys_"))
+        return None
+    rows = ", ".join(f"({number}, '{program}', '{wait}')" for number, program, wait in requests) or "(0, '', '')"
+    sql = f"(SELECT * FROM (VALUES {rows}) v(session_id, program_name, wait_type)) AS {node.alias_or_name}"
+    return sqlglot.parse_one(f"SELECT * FROM {sql}", read="duckdb").args["from_"].this
+
+
+def created(
+    node: exp.Create, statement: str
+) -> tuple[Mapping[str, tuple[Declared, bool]], list[tuple[bool, list[str]]]]:
+    """Return the columns of a CREATE TABLE, each with its type and whether it may be NULL, and the keys."""
+    columns: dict[str, tuple[Declared, bool]] = {}
+    keys: list[tuple[bool, list[str]]] = []
+    for part in node.this.expressions:
+        if isinstance(part, exp.ColumnDef):
+            kinds = [constraint.kind for constraint in part.constraints]
+            primary = any(isinstance(kind, exp.PrimaryKeyColumnConstraint) for kind in kinds)
+            filled = any(
+                isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null") for kind in kinds
+            )
+            columns[part.name] = (Declared.of(part.args["kind"].sql("tsql")), not (primary or filled))
+            keys += [(True, [part.name])] if primary else []
+        else:
+            primary = part.find(exp.PrimaryKey) is not None
+            names = [each.name for each in part.find_all(exp.Identifier)]
+            keys.append((primary, list(dict.fromkeys(names))))
+    for primary, names in keys:
+        for name in names if primary else ():
+            columns[name] = (columns[name][0], False)
+    return columns, keys

@@ -1,0 +1,1 @@
+"""What `oracle.py` is made of: opening, names, catalog, types, values, statements, rows and errors."""

@@ -1,0 +1,65 @@
+"""TLS by the modes that the API names, doing what they say, with certificates given as text and no wallet."""
+
+import os
+import ssl
+from typing import Any
+
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Connection, Secret
+
+CLEAR = ("disable", "false")
+VERIFIED = ("true", "enable", "verify")
+UNVERIFIED = ("skip-verify",)
+MODES = (*CLEAR, *VERIFIED, *UNVERIFIED)
+
+
+class Context(ssl.SSLContext):
+    """A context that checks the host's own name, although the driver connects to an address.
+
+    The driver switches the check of the name off and makes its own afterwards, against what it connected to.
+    """
+
+    host = ""
+    verified = True
+
+    def wrap_socket(self, sock: Any, *_arguments: Any, **_options: Any) -> ssl.SSLSocket:
+        """Greet the server, and check who it is before a byte of the login is sent."""
+        self.check_hostname = self.verified
+        return super().wrap_socket(sock, server_hostname=self.host)
+
+
+def context(to: Connection, secret: Secret) -> Context | None:
+    """Return the context of the connection's mode; None is clear text."""
+    mode = to.tls_mode or "disable"
+    if mode not in MODES:
+        raise InvalidRequestError(f"unknown TLS mode {mode!r} for Oracle; known: {', '.join(MODES)}")
+    return None if mode in CLEAR else _context(to.host, secret, verified=mode in VERIFIED)
+
+
+def _context(host: str, secret: Secret, *, verified: bool) -> Context:
+    made = Context(ssl.PROTOCOL_TLS_CLIENT)
+    made.host, made.verified = host, verified
+    try:
+        if not verified:
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        elif secret.tls_ca:
+            made.load_verify_locations(cadata=secret.tls_ca)
+        else:
+            made.load_default_certs()
+        if secret.tls_certificate:
+            _identify(made, secret.tls_certificate, secret.tls_key or "")
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
+    return made
+
+
+def _identify(made: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load the client's certificate from a file that exists only in memory: no key ever reaches a disk."""
+    descriptor = os.memfd_create("tls")
+    try:
+        os.write(descriptor, f"{certificate}\n{key}".encode())
+        # Without a password of our own OpenSSL would ask for one on a terminal.
+        made.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""What `sqlserver.py` is made of: driver, opening, catalog, values, statements and errors."""

@@ -1,0 +1,53 @@
+"""pyodbc and what it needs, found in the layer: the driver manager, Kerberos' libraries and Microsoft's driver.
+
+The tree (`infra/odbc.py`) is the layer itself, or the one that `ODBCSYSINI` points into. Lambda has `/opt/lib` on the
+loader's path; elsewhere the libraries are loaded here by their places, and are found by their names from then on.
+"""
+
+import os
+from ctypes import CDLL, RTLD_GLOBAL
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from fetcher.errors import UnavailableError
+
+SETTINGS = "ODBCSYSINI"
+REGISTERED = "ODBC Driver 18 for SQL Server"
+FILES = "libmsodbcsql-18*"
+LIBRARIES = (
+    "libltdl.so.7",
+    "libcom_err.so.2",
+    "libkeyutils.so.1",
+    "libkrb5support.so.0",
+    "libk5crypto.so.3",
+    "libkrb5.so.3",
+    "libgssapi_krb5.so.2",
+    "libodbcinst.so.2",
+    "libodbc.so.2",
+)
+"""In the order in which they need each other."""
+
+LAYER = Path(__file__).parents[4]
+
+
+@cache
+def driver() -> ModuleType:
+    """Import pyodbc when the first connection is opened: names are resolved without it."""
+    for library in filter(Path.exists, map(_folder().joinpath, LIBRARIES)):
+        CDLL(str(library), mode=RTLD_GLOBAL)
+    try:
+        import pyodbc  # noqa: PLC0415 - see above
+    except ImportError as error:
+        raise UnavailableError("the ODBC driver manager is not installed") from error
+    pyodbc.pooling = False  # a pooled connection would come back in the state of another session
+    return pyodbc
+
+
+def name() -> str:
+    """Name the driver by its file in the tree; else as the system has registered it."""
+    return str(next(_folder().glob(FILES), REGISTERED))
+
+
+def _folder() -> Path:
+    return Path(os.environ.setdefault(SETTINGS, str(LAYER / "etc"))).parent / "lib"

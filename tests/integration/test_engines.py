@@ -1,0 +1,87 @@
+"""Every engine that this machine can serve, and several of them in one job, through the whole service."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from fetcher.core.audit import verify_manifest
+from infra.local.places import ROOT
+from tests.rig import VERIFY_KEY, Rig
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+
+TYPES = {"postgresql": "POSTGRESQL", "mongodb": "MONGODB", "mysql": "MYSQL"}
+
+
+@pytest.fixture(scope="module")
+def registered(service: Rig, stack: Stack) -> Rig:
+    """The databases of the stack, under the names that the examples use."""
+    for name, at in stack["databases"].items():
+        answer = service.register(
+            name,
+            type=TYPES[at["kind"]],
+            host=at["host"],
+            port=at["port"],
+            databaseName=at["database"],
+            userName=at["user"],
+            password=at["password"],
+        )
+        assert answer.status in {201, 409}, answer
+    return service
+
+
+def finished(service: Rig, example: str) -> tuple[Any, Any]:
+    """Run a request of `examples/`; return the job and its result."""
+    answer = service.http("POST", "/v1/fetcher", (ROOT / "examples" / f"{example}.json").read_text())
+    assert answer.status == 202, answer
+    service.work()
+    job = service.job(answer.json()["jobId"])
+    assert job["status"] == "completed", job
+    body = service.result(job)
+    manifest = service.http("GET", f"/v1/fetcher/{job['id']}/manifest").text.encode()
+    assert verify_manifest(manifest, io.BytesIO(body), VERIFY_KEY) == []
+    return job, json.loads(body)
+
+
+def test_the_example_for_postgresql(registered: Rig) -> None:
+    """R-000-24, R-000-26: two schemas, a range of dates and a list."""
+    _, result = finished(registered, "postgresql")
+    invoices = result["my_postgres"]["accounting.invoices"]
+    assert invoices
+    assert {row["status"] for row in invoices} == {"paid", "pending"}
+    assert all("2025-01-01" <= row["issued_on"] <= "2025-03-31" for row in invoices)
+    assert len(result["my_postgres"]["public.accounts"]) == 5000
+
+
+def test_the_example_for_mysql(registered: Rig) -> None:
+    """R-000-30: the connected database is the namespace; decimals keep their scale, bits are booleans."""
+    _, result = finished(registered, "mysql")
+    cards = result["my_mariadb"]["cards"]
+    assert cards
+    assert list(cards[0]) == ["id", "number", "credit_limit", "valid_until", "blocked"]
+    assert all(float(row["credit_limit"]) >= 500 and row["credit_limit"][-3] == "." for row in cards)
+    assert {row["blocked"] for row in cards} == {True, False}
+
+
+def test_the_example_for_mongodb(registered: Rig) -> None:
+    """R-000-31, B-15, B-16: a dotted field, and filters by the observed types."""
+    _, result = finished(registered, "mongodb")
+    transactions = result["my_mongo"]["transactions"]
+    assert transactions
+    assert list(transactions[0]) == ["_id", "amount", "at", "merchant.name"]
+    assert all(float(row["amount"]) > 100 and row["at"].endswith("Z") for row in transactions)
+
+
+def test_three_engines_in_one_job(registered: Rig) -> None:
+    """R-000-23: side by side into one signed result, in sorted order."""
+    job, result = finished(registered, "three-engines")
+    assert {name: {table: len(rows) for table, rows in tables.items()} for name, tables in result.items()} == {
+        "my_mariadb": {"cards": 3000},
+        "my_mongo": {"transactions": 2000},
+        "my_postgres": {"public.accounts": 5000},
+    }
+    assert list(result) == sorted(result)
+    assert job["rowCount"] == 10_000
