@@ -12,12 +12,14 @@ DEV := $(call stamp,.venv,dev)
 STACK := $(call stamp,.venvs/stack,stack)
 LAMBDA := $(call stamp,.venvs/lambda,lambda)
 SAM := $(call stamp,.venvs/sam,sam)
+MONGO := $(call stamp,.venvs/mongo,mongo)
+PACKAGES := mariadb-server-core mariadb-client-core
 sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 # One lock for every platform and Python from 3.11 on, with hashes and without the name of a registry.
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
 
-.PHONY: help demo up down test check fix bench build deploy lock clean venvs
+.PHONY: help demo up down test check fix bench openapi build deploy lock clean venvs servers
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
@@ -30,7 +32,7 @@ up: venvs ## Start the local stack and write .local/stack.json
 down: $(DEV) ## End exactly what `make up` started
 	@$(LOCAL) down $(ARGS)
 
-test: venvs ## Run every test
+test: venvs servers ## Run every test
 	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(DEV) $(SAM) ## Format, lint, types, imports, template
@@ -47,6 +49,9 @@ fix: $(DEV) ## Format, and fix what can be fixed
 bench: venvs ## Measure speed and memory
 	.venv/bin/python -m benchmarks $(ARGS)
 
+openapi: $(DEV) ## Write infra/openapi.json anew from the routes
+	.venv/bin/python -m submit.describe >infra/openapi.json
+
 build: ## Build the layer for Lambda and print its size
 	@$(PYTHON) -m infra.layer
 
@@ -56,23 +61,29 @@ deploy: build $(SAM) ## Deploy to AWS: make deploy ARGS="--config-env prod"
 lock: $(DEV) ## Resolve the requirements again: make lock ARGS=--upgrade for newer releases
 	$(resolve) -o requirements/runtime.txt pyproject.toml
 	$(resolve) -o requirements/dev.txt --extra cli pyproject.toml requirements/dev.in
-	for name in stack lambda sam; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
+	for name in stack lambda sam mongo; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
 
 clean: ## Remove what was made here, venvs included
 	test ! -e .venv/bin/python || $(LOCAL) down
 	rm -rf .build .local .venv .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# What the tests need and pip cannot bring, where the system's packages can be installed.
+servers:
+	@command -v mariadbd >/dev/null || test -x /usr/sbin/mariadbd || ! command -v apt-get >/dev/null || test "$$(id -u)" != 0 || \
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(PACKAGES) >/dev/null; }
+
 # Everything that the local stack runs on.
-venvs: $(DEV) $(STACK) $(LAMBDA)
+venvs: $(DEV) $(STACK) $(LAMBDA) $(MONGO)
 	@.venvs/lambda/bin/python -m infra.layer --local
 
 $(DEV): lock := dev
 $(STACK): lock := stack
 $(LAMBDA): lock := lambda
 $(SAM): lock := sam
+$(MONGO): lock := mongo
 # A lock is complete, so pip has nothing to resolve (and older ones fail at extras with hashes).
-$(DEV) $(STACK) $(LAMBDA) $(SAM): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
-$(DEV) $(STACK) $(LAMBDA) $(SAM):
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO):
 	@echo "Making $(@D) from requirements/$(lock).txt"
 	@$(PYTHON) -m venv --clear $(@D)
 	@$(pip) --require-hashes -r requirements/$(lock).txt
