@@ -1,6 +1,5 @@
 """How a connection to Oracle begins, with the real driver against listeners that turn it away, and with the fake."""
 
-import gc
 import ssl
 import tempfile
 import time
@@ -82,12 +81,9 @@ def test_a_redirection_to_another_address_is_not_followed() -> None:
 
 
 @pytest.mark.usefixtures("_real")
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_redirection_to_another_port_of_the_same_address_is_followed() -> None:
-    """The driver leaves its first socket to the garbage collector."""
     with listening(refusing(12514)) as port:
         assert "DPY-6001" in str(answered(redirecting("127.0.0.1", port)))
-    gc.collect()
 
 
 @pytest.mark.usefixtures("_real")

@@ -1,9 +1,10 @@
 """How a connection begins: the checked address and no other, TLS before any credential, a session pinned to UTC."""
 
 import re
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,10 @@ from fetcher.model import Connection, Secret
 
 CONNECT_SECONDS = 10.0
 CLOSE_MILLISECONDS = 2000
+PACKET_BYTES = 65_536
+"""Asked for; the server may grant less."""
+KEEPALIVE_MINUTES = 1
+"""With it the kernel finds a dead wire in two minutes, whatever the user may see of the server."""
 BREAK_SECONDS = 0.5
 """So long before the deadline the driver asks the server to stop; at the deadline the wire is cut."""
 UNSAFE = re.compile(r"[^A-Za-z0-9 ._:-]")
@@ -64,6 +69,8 @@ class Way:
             "ssl_context": tls,
             "ssl_server_dn_match": False,  # the context has done that, against the host's name
             "retry_count": 0,
+            "sdu": PACKET_BYTES,
+            "expire_time": KEEPALIVE_MINUTES,
             "program": UNSAFE.sub("?", _named(application)),
             # What the driver would take from this machine is of no concern to the server.
             "machine": "fetcher",
@@ -133,11 +140,17 @@ sys.addaudithook(_on_connect)
 
 @contextmanager
 def _noticed(address: str | None, *watchdogs: Watchdog) -> Iterator[None]:
-    """Give the driver's socket to the watchdogs, and let it connect to the checked address alone."""
+    """Give the driver's socket to the watchdogs, and let it connect to the checked address alone.
 
-    def notice(wire: Any, target: Any) -> None:
+    The driver forgets to close the sockets of its failures, and those that a redirection takes the place of.
+    """
+    wires: list[socket.socket] = []
+
+    def notice(wire: socket.socket, target: Any) -> None:
+        abandoned = [*wires]
+        wires.append(wire)
+        _close(abandoned)
         if address is not None and target[0] != address:
-            wire.close()
             raise RefusedError("Oracle's listener sends its clients to another address; connect to that one")
         for each in watchdogs:
             each.guard(wire.fileno())
@@ -146,5 +159,13 @@ def _noticed(address: str | None, *watchdogs: Watchdog) -> Iterator[None]:
     _here.notice = notice
     try:
         yield
+    except BaseException:
+        _close(wires)
+        raise
     finally:
         _here.notice = previous
+
+
+def _close(wires: Iterable[socket.socket]) -> None:
+    for wire in wires:
+        wire.close()

@@ -1,0 +1,138 @@
+"""What is SQL Server's own in a session: TLS by its modes, isolation, schemas, large rows, and Microsoft's driver."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from fetcher.engines.sqlserver import NAMING, connect
+from fetcher.errors import RefusedError
+from fetcher.model import Connection, Secret
+from infra.local import tds
+from tests.contract.conftest import Reader
+from tests.contract.kinds import Source
+
+
+@pytest.fixture(scope="module")
+def source(sources: Callable[[str], Source]) -> Source:
+    return sources("sqlserver")
+
+
+@pytest.fixture
+def reader(source: Source) -> Iterator[Reader]:
+    with connect(source.to, source.secret, seconds=60, application="session") as session:
+        yield Reader(session, source)
+
+
+def test_the_isolation_is_the_one_that_the_database_allows(reader: Reader) -> None:
+    """R-002-87: `snapshot` is only said when one moment is seen."""
+    assert reader.session.isolation == "snapshot"
+
+
+def test_default_and_other_schemas_mix_in_one_request(reader: Reader, source: Source) -> None:
+    """R-000-25..29; B-18, B-41: same-named tables of two schemas keep their own columns."""
+    scope = NAMING.scope(["events", "other.events"], source.to)
+    assert scope == ("dbo", "other")
+    tables = reader.session.discover(scope).tables
+    assert len(tables["dbo", "events"].columns) == 7
+    assert [column.name for column in tables["other", "events"].columns] == ["id", "region"]
+
+
+def test_the_connections_schema_is_the_default_one(source: Source) -> None:
+    """B-63."""
+    to = replace(source.to, schema="other")
+    with connect(to, source.secret, seconds=20, application="schema") as session:
+        assert set(session.discover(()).tables) == {("other", "events")}
+        assert NAMING.resolve("events", session.discover(()), to) == ("other", "events")
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(source: Source) -> None:
+    """R-000-100; B-33: `true` verifies."""
+    with (
+        pytest.raises(RefusedError),
+        connect(replace(source.to, tls_mode="true"), source.secret, seconds=20, application="tls"),
+    ):
+        pass
+
+
+def test_a_given_authority_is_trusted() -> None:
+    """B-34: the connection's `ca` is used, and the pinned address is checked against the host's name."""
+    with tds.running() as server:
+        to = replace(
+            Connection("source", "sqlserver", server.host, server.port, server.database, server.user),
+            tls_mode="true",
+            host="localhost",
+            address="127.0.0.1",
+        )
+        secret = Secret(server.password, tls_ca=server.certificate)
+        with connect(to, secret, seconds=20, application="tls") as session:
+            assert session.discover(()).tables == {}
+        with (
+            pytest.raises(RefusedError),
+            connect(replace(to, host="elsewhere.example"), secret, seconds=20, application="tls"),
+        ):
+            pass
+
+
+def test_several_sessions_open_at_once_each_with_its_own_socket(source: Source) -> None:
+    """The driver hides its sockets: one session's cancel must not end another's."""
+    ready, failures = threading.Barrier(4), []
+
+    def open_and_cancel(cancels: bool) -> None:
+        with connect(source.to, source.secret, seconds=30, application="several") as session:
+            ready.wait(20)
+            if cancels:
+                session.cancel()
+            ready.wait(20)
+            if not cancels and not session.discover(()).tables:
+                failures.append("nothing")
+
+    threads = [threading.Thread(target=open_and_cancel, args=(number % 2 == 0,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("text", ["ä🎉\u2028", '"\\/\b\f\n\r\t\x01\x1f', "a" * 5000, "{}[]%_;--"])
+def test_text_comes_out_as_it_is(reader: Reader, source: Source, text: str) -> None:
+    """nvarchar(max), with every character, also beyond 4,000 of them."""
+    source.run("DROP TABLE IF EXISTS texts")
+    source.run("CREATE TABLE texts (id int NOT NULL PRIMARY KEY, body nvarchar(max))")
+    source.run("INSERT INTO texts VALUES (1, ?)", text)  # type: ignore[call-arg]
+    assert reader.rows("texts") == [{"id": 1, "body": text}]
+    assert reader.ids("texts", ("body", "eq", (text,))) == [1]
+
+
+def test_values_that_the_stand_in_has_keep_every_digit(reader: Reader, source: Source) -> None:
+    """Design §7.2; what DuckDB cannot hold is asserted on the SQL in tests/unit/test_sqlserver.py."""
+    source.run("DROP TABLE IF EXISTS vals")
+    source.run(
+        "CREATE TABLE vals (id int NOT NULL PRIMARY KEY, d decimal(38,10), m money, f float, r real, b bit,"
+        " u uniqueidentifier, dt datetime2(7), dz datetimeoffset(7), t time(7), da date, v varbinary(max))"
+    )
+    source.run(
+        "INSERT INTO vals VALUES (1, '1234567890123456789012345678.0123456789', '-0.0001', 0.1, 0.1, 1,"
+        " '6F9619FF-8B86-D011-B42D-00C04FC964FF', '2026-01-31T23:59:59.123456', '2026-01-31T01:00:00+02:00',"
+        " '08:30:00.5', '2026-01-31', CONVERT(varbinary(max), '00FF10', 2)),"
+        " (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+    )
+    full, empty = reader.rows("vals")
+    assert full == {
+        "id": 1,
+        "d": "1234567890123456789012345678.0123456789",
+        "m": "-0.0001",
+        "f": 0.1,
+        "r": 0.1,
+        "b": True,
+        "u": "6f9619ff-8b86-d011-b42d-00c04fc964ff",
+        "dt": "2026-01-31T23:59:59.123456",
+        "dz": "2026-01-30T23:00:00Z",
+        "t": "08:30:00.5",
+        "da": "2026-01-31",
+        "v": "AP8Q",
+    }
+    assert {value for name, value in empty.items() if name != "id"} == {None}
