@@ -1,6 +1,6 @@
-"""Builds the Lambda layer: the locked run-time packages and `fetcher`, and nothing else.
+"""Builds the Lambda layer: the locked run-time packages, the ODBC driver and `fetcher`, and nothing else.
 
-Needs the standard library and pip only. `python -m infra.layer` builds for Lambda into `.build/layer`;
+Needs the standard library, pip and apt-get only. `python -m infra.layer` builds for Lambda into `.build/layer`;
 with `--local`, for the interpreter that runs it into `.build/layer-local`.
 """
 
@@ -10,6 +10,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from infra import odbc
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "runtime.txt"
@@ -64,7 +66,7 @@ def size(folder: Path) -> int:
 
 
 def _fingerprint(what: Build) -> str:
-    digest = hashlib.sha256(LOCK.read_bytes())
+    digest = hashlib.sha256(LOCK.read_bytes() + odbc.LOCK.read_bytes())
     digest.update(repr((what.options, sys.version if what is LOCAL else "")).encode())
     return digest.hexdigest()
 
@@ -77,6 +79,12 @@ def _install(what: Build) -> None:
     command += ["--no-deps", "--require-hashes", "--only-binary=:all:", *what.options]
     subprocess.run([*command, "--target", str(python), "--requirement", str(LOCK)], check=True)
     shutil.rmtree(python / "bin", ignore_errors=True)
+    try:
+        odbc.put(what.target)
+    except odbc.MissingError as missing:
+        if what is LAMBDA:
+            raise
+        print(f"{what.target.name} cannot read from SQL Server: {missing}", file=sys.stderr)
 
 
 def main() -> int:

@@ -33,6 +33,10 @@ PACKAGES = (
 DRIVER = "libmsodbcsql-"
 
 
+class MissingError(Exception):
+    """Something that the recipe needs is not on this machine."""
+
+
 def ensure(layer: Path) -> None:
     """Make the tree when it is not there, or of another driver."""
     stamp = layer / "etc" / "made-from.txt"
@@ -43,6 +47,8 @@ def ensure(layer: Path) -> None:
 
 def put(layer: Path) -> None:
     """Make the tree anew."""
+    if shutil.which("apt-get") is None:
+        raise MissingError("SQL Server's driver needs libraries of Debian 12: apt-get is missing")
     for part in ("lib", "etc", "share"):
         shutil.rmtree(layer / part, ignore_errors=True)
     (layer / "lib").mkdir(parents=True)

@@ -128,7 +128,7 @@ def test_a_type_is_named_as_it_was_declared(facts: tuple[Any, ...], wanted: str)
     [("bigint", True), ("uniqueidentifier", True), ("nvarchar(20) collate X", True), ("hierarchyid (clr)", True),
      ("float", False), ("real", False), ("sql_variant", False), ("geography (clr)", False)],
 )  # fmt: skip
-def test_only_types_with_an_exact_order_are_keys(full: str, usable: bool) -> None:  # noqa: FBT001
+def test_only_types_with_an_exact_order_are_keys(full: str, usable: bool) -> None:
     """Design §8: binary floats are refused as keys."""
     assert _key([column(full, nullable=False)], {(False, 1): ["c"]}) == (("c",) if usable else ())
 

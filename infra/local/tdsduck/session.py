@@ -133,14 +133,14 @@ class Session:
                 return self._query(node, bound)
         return Answer()
 
-    def _check_rights(self, node: exp.Expression) -> None:
+    def _check_rights(self, node: exp.Expr) -> None:
         if self._user == OWNER:
             return
         for table in node.find_all(exp.Table):
             if table.db.lower() != "sys" and (self._user, table.name.lower()) not in self._shared.granted:
                 raise ServerError(229, f"The SELECT permission was denied on the object '{table.name}'.")
 
-    def _query(self, node: exp.Expression, bound: Mapping[str, Any]) -> Answer:
+    def _query(self, node: exp.Expr, bound: Mapping[str, Any]) -> Answer:
         requests = [(number, *seen) for number, seen in list(self._shared.running.items())]
         sql, names = translated(node, self._number, requests)
         missing = [name for name in names if name not in bound]
@@ -151,8 +151,7 @@ class Session:
 
     def _create(self, node: exp.Create, statement: str) -> None:
         columns, keys = created(node, statement)
-        table = node.find(exp.Table)
-        assert table is not None
+        table = node.find(exp.Table) or exp.Table()
         path = (table.db or "dbo", table.name)
         lines = [
             f"{quoted(name)} {kind.stored}{'' if nullable else ' NOT NULL'}"
@@ -190,8 +189,7 @@ class Session:
                 run("INSERT INTO sys_.keys VALUES (?, ?, ?, ?, ?)", [number, index, primary, at, name])
 
     def _drop(self, node: exp.Drop) -> None:
-        table = node.find(exp.Table)
-        assert table is not None
+        table = node.find(exp.Table) or exp.Table()
         path = (table.db or "dbo", table.name)
         found = self._connection.execute(FIND, list(path)).fetchone()
         if found is None:

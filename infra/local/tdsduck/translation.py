@@ -1,10 +1,10 @@
 """T-SQL into DuckDB's SQL, by sqlglot's syntax tree."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.tokens import TokenType
 
 from infra.local.tdsduck.catalog import Declared
 
@@ -18,18 +18,18 @@ def statements(sql: str) -> Iterator[str]:
     """Cut a batch at its semicolons."""
     start = 0
     for token in sqlglot.tokenize(sql, read="tsql"):
-        if token.token_type is TokenType.SEMICOLON:
+        if token.token_type.name == "SEMICOLON":
             yield sql[start : token.start].strip()
             start = token.end + 1
     yield sql[start:].strip()
 
 
-def parsed(statement: str) -> exp.Expression:
+def parsed(statement: str) -> exp.Expr:
     """Read one statement of T-SQL."""
     return sqlglot.parse_one(statement, read="tsql")
 
 
-def translated(node: exp.Expression, number: int, requests: Requests) -> tuple[str, Sequence[str]]:
+def translated(node: exp.Expr, number: int, requests: Requests) -> tuple[str, Sequence[str]]:
     """Write the statement for DuckDB, and name the parameters that are left in it, in lower case."""
     for each in reversed(list(node.walk())):
         replacement = _replacement(each, number, requests)
@@ -42,37 +42,39 @@ def translated(node: exp.Expression, number: int, requests: Requests) -> tuple[s
     return node.sql("duckdb"), sorted(names)
 
 
-def _replacement(node: exp.Expression, number: int, requests: Requests) -> exp.Expression | None:
-    match node:
-        case exp.National():
-            return exp.Literal.string(node.name)
-        case exp.Collate():
-            return node.this
-        case exp.Convert():
-            return _converted(node)
-        case exp.Add() if any(map(_is_text, (node.this, node.expression))):
-            return exp.DPipe(this=node.this, expression=node.expression)
-        case exp.Parameter() if isinstance(node.this, exp.Parameter):
-            return exp.Literal.number(number)
-        case exp.Parameter() if not isinstance(node.parent, exp.Parameter):
-            return exp.Placeholder(this=node.name.lower())
-        case exp.Anonymous() if node.name.upper() == "NCHAR":
-            return exp.Anonymous(this="CHARACTER_OF", expressions=node.expressions)
-        case exp.Ordered():
-            node.set("nulls_first", None)
-            return None
-        case exp.Table() if node.db.lower() == "sys":
-            return _system(node, requests)
-        case exp.GenerateSeries():
-            return exp.Anonymous(this="SERIES", expressions=[node.args["start"], node.args["end"]])
-    return None
+def _replacement(node: exp.Expr, number: int, requests: Requests) -> exp.Expr | None:
+    if isinstance(node, exp.Table):
+        return _system(node, requests) if node.db.lower() == "sys" else None
+    if isinstance(node, exp.Parameter):
+        return _parameter(node, number)
+    if isinstance(node, exp.Ordered):
+        node.set("nulls_first", None)
+        return None
+    rewrite = REWRITES.get(type(node))
+    return rewrite(node) if rewrite else None
 
 
-def _is_text(node: exp.Expression) -> bool:
+def _parameter(node: exp.Parameter, number: int) -> exp.Expr | None:
+    """The only global variable that is asked for is @@SPID; it is parsed as a parameter of a parameter."""
+    if isinstance(node.this, exp.Parameter):
+        return exp.Literal.number(number)
+    return None if isinstance(node.parent, exp.Parameter) else exp.Placeholder(this=node.name.lower())
+
+
+def _added(node: exp.Expr) -> exp.Expr | None:
+    texts = any(map(_is_text, (node.this, node.expression)))
+    return exp.DPipe(this=node.this, expression=node.expression) if texts else None
+
+
+def _named(node: exp.Expr) -> exp.Expr | None:
+    return exp.Anonymous(this="CHARACTER_OF", expressions=node.expressions) if node.name.upper() == "NCHAR" else None
+
+
+def _is_text(node: exp.Expr) -> bool:
     return isinstance(node, exp.DPipe) or (isinstance(node, exp.Literal) and node.is_string)
 
 
-def _converted(node: exp.Convert) -> exp.Expression:
+def _converted(node: exp.Convert) -> exp.Expr:
     """Convert as DuckDB does; of the styles only the hexadecimal one makes a difference here."""
     to, value = Declared.of(node.this.sql("tsql")), node.expression
     style = node.args.get("style")
@@ -83,17 +85,18 @@ def _converted(node: exp.Convert) -> exp.Expression:
     return exp.Cast(this=value, to=exp.DataType.build(to.stored, dialect="duckdb"))
 
 
-def _is_binary(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Cast) and node.to.is_type("blob", dialect="duckdb")
+def _is_binary(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.sql("duckdb") == "BLOB"
 
 
-def _system(node: exp.Table, requests: Requests) -> exp.Expression | None:
+def _system(node: exp.Table, requests: Requests) -> exp.Expr | None:
     if node.name.lower() not in {"dm_exec_requests", "dm_exec_sessions"}:
         node.set("db", exp.to_identifier("sys_"))
         return None
     rows = ", ".join(f"({number}, '{program}', '{wait}')" for number, program, wait in requests) or "(0, '', '')"
-    sql = f"(SELECT * FROM (VALUES {rows}) v(session_id, program_name, wait_type)) AS {node.alias_or_name}"
-    return sqlglot.parse_one(f"SELECT * FROM {sql}", read="duckdb").args["from_"].this
+    sql = f"(SELECT * FROM (VALUES {rows}) v(session_id, program_name, wait_type)) AS {node.alias_or_name}"  # noqa: S608 - our own numbers
+    found: exp.Expr = sqlglot.parse_one(f"SELECT * FROM {sql}", read="duckdb").args["from_"].this  # noqa: S608
+    return found
 
 
 def created(
@@ -119,3 +122,13 @@ def created(
         for name in names if primary else ():
             columns[name] = (columns[name][0], False)
     return columns, keys
+
+
+REWRITES: Mapping[type[exp.Expr], Callable[[Any], exp.Expr | None]] = {
+    exp.National: lambda node: exp.Literal.string(node.name),
+    exp.Collate: lambda node: node.this,
+    exp.Convert: _converted,
+    exp.Add: _added,
+    exp.Anonymous: _named,
+    exp.GenerateSeries: lambda node: exp.Anonymous(this="SERIES", expressions=[node.args["start"], node.args["end"]]),
+}

@@ -1,6 +1,5 @@
 """Extractions in DynamoDB: accepted once, claimed by one, ended once (`design.md` §4, items 1a, 6, 6r, 9, 10)."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from fetcher.aws.records import (
     outbox_item,
     request_item,
 )
+from fetcher.core.canonical import strict_loads
 from fetcher.core.checkpoint import Checkpoint, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.extraction import Extraction, event_detail, from_item
@@ -89,7 +89,7 @@ class Extractions:
             ),
         ]
         try:
-            dynamo.transact(self._client, actions, dynamo.token(job.id, "accept"))
+            dynamo.transact(self._client, actions, dynamo.token(job.id, "accept", replaces or ""))
         except Refused as refused:
             if refused.action != 0 or refused.item is None:
                 raise
@@ -137,8 +137,9 @@ class Extractions:
         for event in (Event.CLAIM, Event.TAKE_OVER):
             try:
                 return from_item(dynamo.update(self._client, self._table, where, TABLE[event], given))
-            except Refused:
-                continue
+            except Refused as refused:
+                if refused.item is not None and refused.item.get("claimToken") == claim:
+                    return from_item(refused.item)  # the answer to an earlier try of this very call was lost
         return None
 
     def beat(
@@ -148,11 +149,15 @@ class Extractions:
         spent_ms: int,
         checkpoint: Checkpoint | None = None,
     ) -> Extraction:
-        """Renew the lease and save the progress; with a checkpoint, save that too. Raises `LostClaimError`."""
+        """Renew the lease and save the progress; with a checkpoint, save that too. Raises `LostClaimError`.
+
+        Only a checkpoint with a mark is progress; without one it notes where the parts go.
+        """
         given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms}
         if checkpoint is None:
             return self._mine(Event.BEAT, extraction, given)
-        return self._mine(Event.CHECKPOINT, extraction, {**given, "checkpoint": to_item(checkpoint)})
+        event = Event.CHECKPOINT if checkpoint.mark is not None else Event.NOTE
+        return self._mine(event, extraction, {**given, "checkpoint": to_item(checkpoint)})
 
     def seal(
         self, extraction: Extraction, progress: Mapping[str, Any], spent_ms: int, sealed: Mapping[str, Any]
@@ -246,7 +251,7 @@ class Extractions:
             "error": error,
         }
         where = key(extraction.tenant, extraction.id)
-        metadata = json.loads((self.request(extraction.tenant, extraction.id) or {"metadata": "{}"})["metadata"])
+        metadata = strict_loads((self.request(extraction.tenant, extraction.id) or {"metadata": "{}"})["metadata"])
         detail = event_detail(extraction, metadata, time, result=result, error=error)
         actions = [
             dynamo.update_action(self._table, where, TABLE[event], given),

@@ -4,12 +4,12 @@ Source: `design.md` §4, items 1a, 6, 6r, 9 and 10. Keys begin with the tenant, 
 cross one.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
+from fetcher.core.canonical import dumps
 from fetcher.core.clock import rfc3339
 from fetcher.core.extraction import Extraction, event_id
 from fetcher.core.lifecycle import KEEP_SECONDS, Status
@@ -146,7 +146,7 @@ def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int, loo
         "extractionId": extraction.id,
         "eventId": event_id(Status(detail["status"]), extraction.id),
         "detailType": f"job.{detail['status']}",
-        "detail": json.dumps(detail, ensure_ascii=False, separators=(",", ":")),
+        "detail": dumps(detail),
         "endedMs": now,
         "sends": 0,
     }

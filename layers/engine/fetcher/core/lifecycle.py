@@ -56,6 +56,7 @@ class Event(StrEnum):
     CLAIM = "claim"
     TAKE_OVER = "take over"
     BEAT = "beat"
+    NOTE = "note an upload"
     CHECKPOINT = "checkpoint"
     SEAL = "seal"
     BEGIN = "begin an upload"
@@ -66,6 +67,7 @@ class Event(StrEnum):
     FAIL = "fail"
     FAIL_CANCELED = "fail canceled"
     FAIL_UNCLAIMED = "fail unclaimed"
+    FAIL_UNCLAIMED_CANCELED = "fail unclaimed canceled"
     CANCEL = "cancel"
     SWEEP = "sweep"
 
@@ -110,6 +112,7 @@ TABLE: dict[Event, Rule] = {
     Event.CLAIM: Rule(every(THIS_GENERATION, FREE), _CLAIMED),
     Event.TAKE_OVER: Rule(every(THIS_GENERATION, DEAD_LEASE), (*_CLAIMED, Add("stalled", 1))),
     Event.BEAT: Rule(_mine(), _BEAT),
+    Event.NOTE: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")))),
     Event.CHECKPOINT: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")), Put("stalled", 0))),
     Event.SEAL: Rule(_mine(), (*_BEAT, Put("phase", "seal"), Put("sealed", Of("sealed")))),
     Event.BEGIN: Rule(
@@ -133,7 +136,10 @@ TABLE: dict[Event, Rule] = {
     Event.FINISH: Rule(_mine(NOT_CANCELED), (Put("status", Status.COMPLETED), Put("result", Of("result")), *_ENDED)),
     Event.FAIL: Rule(_mine(NOT_CANCELED), _FAILED),
     Event.FAIL_CANCELED: Rule(_mine(), _FAILED),
-    Event.FAIL_UNCLAIMED: Rule(every(THIS_GENERATION, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))),
+    Event.FAIL_UNCLAIMED: Rule(
+        every(THIS_GENERATION, NOT_CANCELED, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))
+    ),
+    Event.FAIL_UNCLAIMED_CANCELED: Rule(every(THIS_GENERATION, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))),
     Event.CANCEL: Rule(either(PENDING, PROCESSING), (Keep("cancelRequestedAt", Of("time")),)),
     Event.SWEEP: Rule(every(Equal("lookAt", Of("seen")), either(PENDING, PROCESSING)), (Put("lookAt", Of("lookAt")),)),
 }

@@ -1,7 +1,7 @@
 """Every table and view of some schemas, with columns and usable key, in two queries.
 
-A key is usable when `key > position` in the column's own order walks the rows exactly once: the primary key, or else the
-shortest unique index without a filter, over columns that are never NULL. Types without an exact or total order are
+A key is usable when `key > position` in the column's own order walks the rows exactly once: the primary key, or else
+the shortest unique index without a filter, over columns that are never NULL. Types without an exact or total order are
 refused. Names are compared by the database's collation, and so once more, exactly, here.
 """
 
@@ -22,7 +22,7 @@ SELECT s.name, o.name, c.name, t.name, c.max_length, c.precision, c.scale, c.col
   JOIN sys.types t ON t.user_type_id = CASE c.system_type_id WHEN 240 THEN c.user_type_id ELSE c.system_type_id END
  WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND {SCOPE}
  ORDER BY o.object_id, c.column_id
-"""
+"""  # noqa: S608 - constants only
 """An alias type is shown as its base; 240 is every class, whose own type is the second one."""
 
 KEYS = f"""
@@ -35,7 +35,7 @@ SELECT s.name, o.name, i.index_id, i.is_primary_key, c.name
  WHERE i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND i.is_hypothetical = 0 AND i.type IN (1, 2)
    AND k.key_ordinal > 0 AND o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND {SCOPE}
  ORDER BY o.object_id, i.index_id, k.key_ordinal
-"""
+"""  # noqa: S608 - constants only
 
 Path = tuple[str, str]
 Row = Sequence[Any]

@@ -24,7 +24,7 @@ from decimal import Decimal
 from typing import Any
 
 from fetcher.engines._sql import Dialect
-from fetcher.engines._sqlserver.types import CHARACTER, LARGE, NARROW, SIZED, collation, is_class, kind
+from fetcher.engines._sqlserver.types import CHARACTER, LARGE, NARROW, collation, is_class, kind
 from fetcher.engines._sqlserver.values import shown
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Column, Encoding, Operator
@@ -61,21 +61,25 @@ def key_text(column: Column, name: str) -> str:
     return text if is_class(column) else f"CONVERT(nvarchar(4000), {text})"
 
 
+KEYS = {
+    "money": "CONVERT(money, {0})",
+    "smallmoney": "CONVERT(smallmoney, {0})",
+    "datetime": "CONVERT(datetime, {0}, 121)",
+    "smalldatetime": "CONVERT(smalldatetime, {0}, 121)",
+    "datetime2": "CONVERT(datetime2(7), {0}, 121)",
+    "datetimeoffset": "CONVERT(datetimeoffset(7), {0}, 121)",
+    "hierarchyid": "CONVERT(hierarchyid, {0})",
+}
+
+
 def _key(mark: str, column: Column) -> str:
-    match kind(column):
-        case "decimal" | "numeric":
-            return f"CONVERT({SIZED.match(column.type)[0]}, {mark})"  # type: ignore[index] - always sized
-        case "money" | "smallmoney" | "datetime" | "smalldatetime" as exact:
-            return f"CONVERT({exact}, {mark}{', 121' if 'date' in exact else ''})"
-        case "datetime2":
-            return f"CONVERT(datetime2(7), {mark}, 121)"
-        case "datetimeoffset":
-            return f"CONVERT(datetimeoffset(7), {mark}, 121)"
-        case "hierarchyid":
-            return f"CONVERT(hierarchyid, {mark})"
+    if _is_narrow(column):
+        return _narrowed(mark, column)
     if column.encoding is Encoding.INTEGER:
         return f"CONVERT(bigint, {mark})"
-    return _narrowed(mark, column) if _is_narrow(column) else CONVERTED.get(column.encoding, "{0}").format(mark)
+    if kind(column) in {"decimal", "numeric"}:
+        return f"CONVERT({column.type}, {mark})"
+    return KEYS.get(kind(column), CONVERTED.get(column.encoding, "{0}")).format(mark)
 
 
 def _is_narrow(column: Column) -> bool:
@@ -190,7 +194,7 @@ def _members(mark: str, column: Column, values: Sequence[Any]) -> str:
         member = "[value] COLLATE DATABASE_DEFAULT"
     else:
         member = _value("[value]", column, values)
-    return f"SELECT {member} FROM OPENJSON({mark})"
+    return f"SELECT {member} FROM OPENJSON({mark})"  # noqa: S608 - quoted names only
 
 
 def _pattern(text: str) -> str:

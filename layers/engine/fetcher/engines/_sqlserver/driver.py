@@ -7,6 +7,7 @@ loader's path; elsewhere the libraries are loaded here by their places, and are 
 import os
 from ctypes import CDLL, RTLD_GLOBAL
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -37,10 +38,10 @@ def driver() -> ModuleType:
     for library in filter(Path.exists, map(_folder().joinpath, LIBRARIES)):
         CDLL(str(library), mode=RTLD_GLOBAL)
     try:
-        import pyodbc  # noqa: PLC0415 - see above
+        pyodbc = import_module("pyodbc")
     except ImportError as error:
         raise UnavailableError("the ODBC driver manager is not installed") from error
-    pyodbc.pooling = False  # a pooled connection would come back in the state of another session
+    setattr(pyodbc, "pooling", False)  # noqa: B010 - a pooled connection would come back in the state of another session
     return pyodbc
 
 
@@ -50,4 +51,7 @@ def name() -> str:
 
 
 def _folder() -> Path:
-    return Path(os.environ.setdefault(SETTINGS, str(LAYER / "etc"))).parent / "lib"
+    own = LAYER / "etc"
+    if own.is_dir():
+        os.environ.setdefault(SETTINGS, str(own))
+    return Path(os.environ.get(SETTINGS, own)).parent / "lib"

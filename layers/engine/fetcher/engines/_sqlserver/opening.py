@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.driver import driver
@@ -14,9 +14,6 @@ from fetcher.engines._sqlserver.errors import explained, refused
 from fetcher.engines._sqlserver.sockets import finding
 from fetcher.engines._watchdog import Watchdog
 from fetcher.model import Connection, Secret
-
-if TYPE_CHECKING:
-    import pyodbc
 
 CONNECT_SECONDS = 10.0
 CA_FILE = "SSL_CERT_FILE"
@@ -74,7 +71,7 @@ class Wire:
 class Opened:
     """A connection with its wire, and the server's number for its session."""
 
-    connection: "pyodbc.Connection"
+    connection: Any
     wire: Wire
     number: int = 0
 
@@ -95,12 +92,17 @@ def opened(way: Way, watchdog: Watchdog) -> Opened:
     """Connect and log in, within 10 seconds and the watchdog's time. Raises what the driver raises."""
     pyodbc = driver()
     wire = Wire()
-    with Watchdog(min(CONNECT_SECONDS, watchdog.left())) as patience, _trusting(way.authority):
+    with Watchdog(min(CONNECT_SECONDS, watchdog.left())) as patience:
         # A refused port would be tried again and again until the time for the login is over.
         socket.create_connection(way.address, timeout=max(0.001, patience.left())).close()
         seconds = max(1, round(patience.left()))
-        with finding(way.address[1], (watchdog.guard, patience.guard, wire.take)):
-            connection = pyodbc.connect(way.text, autocommit=True, timeout=seconds)
+        takers = (watchdog.guard, patience.guard, wire.take)
+        try:
+            with finding(way.address[1], takers), _trusting(way.authority):
+                connection = pyodbc.connect(way.text, autocommit=True, timeout=seconds)
+        except BaseException:
+            wire.close()
+            raise
     for kind in (pyodbc.SQL_WVARCHAR, pyodbc.SQL_WLONGVARCHAR):
         connection.add_output_converter(kind, bytes)  # UTF-16 as it came: a page is decoded at once
     return Opened(connection, wire)

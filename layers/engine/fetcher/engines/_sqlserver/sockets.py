@@ -1,9 +1,9 @@
 """The socket that the driver opens and hides.
 
-It is one that is open now and was not before connecting, and whose other end is the port connected to. It is looked for
-from a thread while the driver connects, because a server that falls silent in the middle of the TLS handshake would hold
-the driver for ever. Connects of this kind take turns, so the sockets of two of them cannot be mixed up; those of other
-kinds go to other ports. Where there is no `/proc` no socket is found, and the driver's own patience has to do.
+It is one that is open now and was not before connecting, and whose other end is the port connected to. It is looked
+for from a thread while the driver connects, because a server that falls silent in the middle of the TLS handshake
+would hold the driver for ever. Connects of this kind take turns, so the sockets of two of them cannot be mixed up;
+those of other kinds go to other ports. Where there is no `/proc` none is found, and the driver's own patience counts.
 """
 
 import os
@@ -23,12 +23,12 @@ _connecting = Lock()
 def finding(port: int, takers: Sequence[Callable[[int], None]]) -> Iterator[None]:
     """Let one connect to this port run in the block, and give its socket to the takers as soon as it is there."""
     with _connecting:
-        known, ended = set(_sockets()), Event()
+        known, ended = {name for _, name in _sockets()}, Event()
 
         def look() -> None:
-            for each in _sockets():
-                if each not in known and _peer(each) == port:
-                    known.add(each)
+            for each, name in _sockets():
+                if name not in known and _peer(each) == port:
+                    known.add(name)
                     with suppress(OSError):
                         for taker in takers:
                             taker(each)
@@ -47,12 +47,14 @@ def finding(port: int, takers: Sequence[Callable[[int], None]]) -> Iterator[None
             look()
 
 
-def _sockets() -> Iterator[int]:
+def _sockets() -> Iterator[tuple[int, str]]:
+    """Yield descriptors with the kernel's names of their sockets: a number may be another socket's a moment later."""
     with suppress(OSError):
-        for entry in os.listdir(DESCRIPTORS):
+        for entry in list(DESCRIPTORS.iterdir()):
             with suppress(OSError):
-                if str((DESCRIPTORS / entry).readlink()).startswith("socket:"):
-                    yield int(entry)
+                name = str(entry.readlink())
+                if name.startswith("socket:"):
+                    yield int(entry.name), name
 
 
 def _peer(descriptor: int) -> int | None:

@@ -28,7 +28,6 @@ LARGE = frozenset({"text", "ntext", "image", "xml", "sql_variant", "json", "vect
 UNORDERED = frozenset({"float", "real", "geometry", "geography"}) | LARGE
 """Those that are no sort key (`design.md` §8 refuses binary floats)."""
 
-SIZED = re.compile(r"\w+\((\w+)(?:,(\d+))?\)")
 COLLATION = re.compile(r" collate (\w+)$")
 METHODS = " (clr)"
 """Ends the name of a type that is a class in the server: it shows itself by its method ToString."""

@@ -1,0 +1,142 @@
+"""SQL Server 2019 and later, by pyodbc with Microsoft's ODBC Driver 18: in one snapshot where the database has them.
+
+The snapshot begins with the first read, not with the login. Where the database does not allow snapshots the rows are
+read committed, each as it is when it is read, and `isolation` says so. Nothing can be written: a view has no way to.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock, Thread
+from typing import Any
+
+from fetcher.engines._names import Schemas
+from fetcher.engines._sqlserver.catalog import discovered
+from fetcher.engines._sqlserver.errors import explained
+from fetcher.engines._sqlserver.opening import Opened, Way, has_snapshots, opened, prepared
+from fetcher.engines._sqlserver.rows import Rows, Statement
+from fetcher.engines._watchdog import Watchdog
+from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
+
+BEGIN = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
+CANCEL_SECONDS = 2.0
+PROBE_SECONDS = 5.0
+
+WORKING = """
+SELECT CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 0 THEN 1
+ WHEN EXISTS (SELECT 1 FROM sys.dm_exec_requests r WHERE r.session_id = {number}
+  AND ISNULL(r.wait_type, '') <> 'ASYNC_NETWORK_IO') THEN 1 ELSE 0 END
+"""
+"""Without the right to see its other sessions a user is told nothing: then a server that answers is taken to work."""
+
+NAMING = Schemas("dbo")
+
+log = logging.getLogger(__name__)
+
+
+class SQLServerSession:
+    """A `Session`: names are always qualified, and values rendered by the server."""
+
+    isolation = "read committed"
+
+    def __init__(self, session: Opened, watchdog: Watchdog, schema: str) -> None:
+        self._session = session
+        self._watchdog = watchdog
+        self._schema = schema
+        self._to_begin = False
+        self._cursor: Any = None
+        self._closing = Lock()
+
+    def settle(self) -> None:
+        """Choose snapshots where the database allows them."""
+        with self._watchdog.waiting(explained):
+            self._to_begin = has_snapshots(self._session)
+        if self._to_begin:
+            self.isolation = "snapshot"
+
+    def discover(self, scope: Sequence[str]) -> Catalog:
+        """Describe the tables and views of these schemas in two queries; system schemas are skipped."""
+        with self._watchdog.waiting(explained):
+            return discovered(self._session.connection, tuple(scope) or (self._schema,))
+
+    def read(self, query: Query, after: Position | None) -> Iterator[Page]:
+        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
+        rows = Rows(query, self._watchdog)
+        try:
+            with self._watchdog.waiting(explained):
+                statement = Statement(query, after)
+                self._begin()
+                self._cursor = self._session.connection.cursor()
+                rows.start(self._cursor, statement)
+            while (page := self._next(rows)) is not None:
+                yield page
+        finally:
+            if not rows.ended:
+                self._session.wire.drop()
+
+    def _begin(self) -> None:
+        if self._to_begin:
+            self._session.connection.execute(BEGIN)
+            self._to_begin = False
+
+    def _next(self, rows: Rows) -> Page | None:
+        with self._watchdog.waiting(explained):
+            return rows.page()
+
+    def cancel(self) -> None:
+        """Ask the server over the same wire, then drop the socket whatever it answered."""
+        self._watchdog.note("canceled")
+        asking = Thread(target=self._ask_to_stop, name="cancel", daemon=True)
+        asking.start()
+        asking.join(CANCEL_SECONDS)
+        self._watchdog.end("canceled")
+
+    def close(self) -> None:
+        """Drop the socket, which ends a cancel that still waits, and only then free what that uses."""
+        self._session.wire.drop()
+        with self._closing:
+            self._cursor = None
+            self._session.close()
+
+    def _ask_to_stop(self) -> None:
+        try:
+            with self._closing:
+                if self._cursor is not None:
+                    self._cursor.cancel()
+        except Exception:
+            log.debug("the cancel request did not get through", exc_info=True)
+
+
+@contextmanager
+def connect(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[SQLServerSession]:
+    """Open a session from parts, at the checked address; the host's name is what a certificate must show."""
+    way = Way.to(to, secret, application)
+    probe = _Probe(way)
+    with Watchdog(seconds, working=probe) as watchdog:
+        opened_session = prepared(way, watchdog)
+        probe.number = opened_session.number
+        session = SQLServerSession(opened_session, watchdog, to.schema or NAMING.default)
+        try:
+            session.settle()
+            yield session
+        finally:
+            session.close()
+
+
+class _Probe:
+    """Asks over a connection of its own whether the server computes for the session, or waits for us."""
+
+    def __init__(self, way: Way) -> None:
+        self.number = 0
+        self._way = way
+
+    def __call__(self) -> bool:
+        if not self.number:
+            return False
+        with suppress(Exception), Watchdog(PROBE_SECONDS) as watchdog:
+            other = opened(self._way, watchdog)
+            try:
+                return bool(other.value(WORKING.format(number=self.number)))
+            finally:
+                other.close()
+        return False
