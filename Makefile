@@ -13,6 +13,7 @@ STACK := $(call stamp,.venvs/stack,stack)
 LAMBDA := $(call stamp,.venvs/lambda,lambda)
 SAM := $(call stamp,.venvs/sam,sam)
 MONGO := $(call stamp,.venvs/mongo,mongo)
+TDS := $(call stamp,.venvs/tds,tds)
 PACKAGES := mariadb-server-core mariadb-client-core
 sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 # One lock for every platform and Python from 3.11 on, with hashes and without the name of a registry.
@@ -32,7 +33,7 @@ up: venvs ## Start the local stack and write .local/stack.json
 down: $(DEV) ## End exactly what `make up` started
 	@$(LOCAL) down $(ARGS)
 
-test: venvs servers ## Run every test
+test: venvs servers $(TDS) ## Run every test
 	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(DEV) $(SAM) ## Format, lint, types, imports, template
@@ -61,7 +62,7 @@ deploy: build $(SAM) ## Deploy to AWS: make deploy ARGS="--config-env prod"
 lock: $(DEV) ## Resolve the requirements again: make lock ARGS=--upgrade for newer releases
 	$(resolve) -o requirements/runtime.txt pyproject.toml
 	$(resolve) -o requirements/dev.txt --extra cli pyproject.toml requirements/dev.in
-	for name in stack lambda sam mongo; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
+	for name in stack lambda sam mongo tds odbc; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
 
 clean: ## Remove what was made here, venvs included
 	test ! -e .venv/bin/python || $(LOCAL) down
@@ -81,9 +82,10 @@ $(STACK): lock := stack
 $(LAMBDA): lock := lambda
 $(SAM): lock := sam
 $(MONGO): lock := mongo
+$(TDS): lock := tds
 # A lock is complete, so pip has nothing to resolve (and older ones fail at extras with hashes).
-$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
-$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO):
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS):
 	@echo "Making $(@D) from requirements/$(lock).txt"
 	@$(PYTHON) -m venv --clear $(@D)
 	@$(pip) --require-hashes -r requirements/$(lock).txt

@@ -62,16 +62,21 @@ def put(layer: Path) -> None:
 
 
 def _libraries(folder: Path, target: Path) -> None:
-    subprocess.run(
-        ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", *PACKAGES],
-        cwd=folder, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    # A new machine has no package lists, and only root may fetch them.
+    if not (_apt(folder, "download", *PACKAGES) or (_apt(folder, "update") and _apt(folder, "download", *PACKAGES))):
+        raise MissingError("apt-get could not fetch the libraries that SQL Server's driver needs")
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(package), str(folder / "root")], check=True)
     for file in sorted((folder / "root").rglob("lib*.so*")):
         # A link becomes the file that it names: archives of layers hold no links.
         if file.is_symlink() and "plugins" not in file.parts:
             shutil.copyfile(file.resolve(), target / file.name)
+
+
+def _apt(folder: Path, *arguments: str) -> bool:
+    command = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *arguments]
+    done = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return done.returncode == 0
 
 
 def _driver(folder: Path, layer: Path) -> None:

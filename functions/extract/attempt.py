@@ -1,5 +1,6 @@
 """One attempt at an extraction: claim, work, then finish, fail, hand over or release (`design.md` §6, h to m)."""
 
+import time
 from contextlib import suppress
 from uuid import uuid4
 
@@ -10,7 +11,6 @@ from extract.reading import opened, stored_request
 from extract.services import Services
 from extract.storing import Storing
 from fetcher.aws import queues, results
-from fetcher.aws.dynamo import Refused
 from fetcher.aws.records import Completed, Failed
 from fetcher.aws.sweeping import stalled_error
 from fetcher.aws.telemetry import count, count_ended, logger
@@ -30,13 +30,14 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
     Failures of the job end the job. Failures of ours release the claim and are raised, so that the
     message comes back.
     """
+    claimed_at = time.monotonic()
     extraction = services.extractions.claim(message.tenant, message.extraction_id, message.generation, uuid4().hex)
     if extraction is None:
         logger.info("not claimed: it is being worked on, has ended, or the message is old")
         return
     reach(Point.CLAIMED)
     try:
-        ended = _worked(services, extraction, remaining_seconds)
+        ended = _worked(services, extraction, claimed_at, remaining_seconds)
     except LostClaimError:
         logger.warning("the claim was lost; another worker goes on")
         return
@@ -64,17 +65,20 @@ def clean(services: Services, extraction: Extraction) -> None:
         results.discard(services.s3, services.settings.bucket, extraction)
 
 
-def _worked(services: Services, extraction: Extraction, remaining_seconds: float) -> Extraction | None:
+def _worked(
+    services: Services, extraction: Extraction, claimed_at: float, remaining_seconds: float
+) -> Extraction | None:
     """Bring a claimed extraction to its end and return it so; None when the next attempt goes on."""
     settings = services.settings
     left = settings.limits.seconds - extraction.spent_ms / 1000
     stop = Stop(left, remaining_seconds - settings.margin_seconds)
     heart = Heart(
-        services.extractions,
+        services.beats,
         extraction,
         stop,
         lease_seconds=settings.lease_ms / 1000,
         every_seconds=settings.heartbeat_seconds,
+        claimed_at=claimed_at,
     )
     try:
         with heart:
@@ -109,10 +113,8 @@ def _handed_over(services: Services, extraction: Extraction) -> Extraction | Non
     """Free the claim and send the next attempt's message; an accepted cancel ends the job instead."""
     try:
         following = services.extractions.hand_over(extraction)
-    except Refused as refused:
-        if (refused.item or {}).get("claimToken") != extraction.claim:
-            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
-        return _failed(services, extraction, CanceledError("the job was canceled"))
+    except CanceledError as canceled:
+        return _failed(services, extraction, canceled)
     reach(Point.HANDED_OVER)
     logger.info("handed over to the next attempt", extra={"generation": following.generation})
     try:

@@ -18,14 +18,17 @@ from fetcher.aws.telemetry import logger
 from fetcher.core.checkpoint import Checkpoint
 from fetcher.core.extraction import Extraction
 from fetcher.core.stop import Stop
-from fetcher.errors import CanceledError, LostClaimError
+from fetcher.errors import CanceledError
 
 MARGIN = 6
 """A worker that has not renewed by a sixth of the lease before its end stops all effects."""
 
 
 class Heart:
-    """Use as a context. `stop` is set when the claim is lost, cannot be renewed, or a cancel came."""
+    """Use as a context. `stop` is set when the claim is lost, cannot be renewed, or a cancel came.
+
+    `claimed_at` is an instant of the monotonic clock from before the claim.
+    """
 
     def __init__(
         self,
@@ -35,17 +38,16 @@ class Heart:
         *,
         lease_seconds: float,
         every_seconds: float,
-        monotonic: Callable[[], float] = time.monotonic,
+        claimed_at: float,
     ) -> None:
         self._extractions = extractions
         self._extraction = extraction
         self._stop = stop
-        self._lease = lease_seconds
+        self._safe = lease_seconds * (1 - 1 / MARGIN)
         self._every = every_seconds
-        self._monotonic = monotonic
-        self._began = monotonic()
+        self._began = time.monotonic()
         self._spent_before = extraction.spent_ms
-        self._renewed = monotonic()
+        stop.renewed(claimed_at + self._safe)
         self._shown: Callable[[], Mapping[str, Any]] = lambda: extraction.progress
         self._lock = Lock()
         self._ended = Event()
@@ -87,26 +89,23 @@ class Heart:
         self._write(lambda: self._extractions.seal(self._extraction, self._shown(), self._spent_ms(), sealed))
 
     def _spent_ms(self) -> int:
-        return self._spent_before + round((self._monotonic() - self._began) * 1000)
+        return self._spent_before + round((time.monotonic() - self._began) * 1000)
 
     def _write(self, write: Callable[[], Extraction]) -> None:
         with self._lock:
-            at = self._monotonic()
+            at = time.monotonic()
             self._extraction = write()
-            self._renewed = at
+            self._stop.renewed(at + self._safe)
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._every):
             try:
                 self._write(lambda: self._extractions.beat(self._extraction, self._shown(), self._spent_ms()))
-            except LostClaimError as lost:
-                self._stop.set(lost)
-                return
             except (ClientError, BotoCoreError):
                 logger.warning("the lease could not be renewed this time", exc_info=True)
-                if self._monotonic() - self._renewed > self._lease * (1 - 1 / MARGIN):
-                    self._stop.set(LostClaimError("the lease could not be renewed in time"))
-                    return
+            except Exception as error:  # a lost claim, or a defect: without renewals nothing may go on
+                self._stop.set(error)
+                return
             self._stop.look()
             if self._extraction.cancel_requested_at is not None:
                 self._stop.set(CanceledError("the job was canceled"))

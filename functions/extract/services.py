@@ -22,6 +22,8 @@ class Services:
     settings: Settings
     clock: Clock
     extractions: Extractions
+    beats: Extractions
+    """The same table for the heartbeat, by a client that gives up well within a lease."""
     connections: Connections
     schemas: Schemas
     sources: Sources
@@ -38,14 +40,8 @@ def services() -> Services:
     return Services(
         settings=settings,
         clock=now_ms,
-        extractions=Extractions(
-            dynamodb,
-            settings.main_table,
-            now_ms,
-            lease_ms=settings.lease_ms,
-            window_ms=settings.duplicate_window_ms,
-            dispatch_ms=settings.dispatch_ms,
-        ),
+        extractions=Extractions.of(dynamodb, settings, now_ms),
+        beats=Extractions.of(client("dynamodb", seconds=5, tries=3), settings, now_ms),
         connections=Connections(dynamodb, settings.connections_table, settings.main_table, now_ms),
         schemas=Schemas(dynamodb, settings.main_table, now_ms),
         sources=Sources(Vault(client("kms"), settings.key_id), settings),

@@ -10,10 +10,13 @@ write numbers that nobody lists.
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
 from extract.reading import Opened
@@ -34,6 +37,7 @@ from fetcher.core.plan import digest
 from fetcher.core.run import Reader
 from fetcher.core.seal import Seal, Signer
 from fetcher.core.stop import Stop
+from fetcher.errors import UnavailableError
 from fetcher.model import Query
 
 LAST_PART_NUMBER = 10_000
@@ -63,6 +67,11 @@ class Storing:
         upload = self._upload(reader, checkpoint)
         try:
             return self._read(reader, upload, checkpoint)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchUpload" or checkpoint.mark is None:
+                raise
+            self._begin(extraction, plan_digest)
+            raise UnavailableError("the upload to go on with is gone; it is begun again") from error
         finally:
             upload.stop()
 
@@ -76,11 +85,16 @@ class Storing:
             self._heart.go_on()
             logger.info("going on from the checkpoint", extra={"parts": len(known.parts)})
             return known
-        results.discard(self._services.s3, self._bucket, extraction)
+        return self._begin(extraction, plan_digest)
+
+    def _begin(self, extraction: Extraction, plan_digest: str) -> Checkpoint:
+        """Note a new upload, by a fenced write, and only then drop the old one."""
         token = uuid4().hex
         key = results.result_key(extraction.tenant, extraction.id, token)
-        begun = Checkpoint(token, key, plan_digest=plan_digest, versions=versions)
+        begun = Checkpoint(token, key, plan_digest=plan_digest, versions=self._opened.versions)
         self._heart.begin(begun)
+        with suppress(ClientError, BotoCoreError):  # what stays expires
+            results.drop(self._services.s3, self._bucket, extraction)
         return begun
 
     def _has_room(self, extraction: Extraction) -> bool:

@@ -3,13 +3,16 @@
 import base64
 import binascii
 import json
+import re
 
 from fetcher.errors import InvalidRequestError, Problem
 
+_POSITION = re.compile(r"[0-9TZ:.-]{24}#[0-9a-f-]{36}")
 
-def written(position: str | None) -> str | None:
+
+def written(position: str) -> str:
     """Wrap a position."""
-    return None if position is None else base64.urlsafe_b64encode(json.dumps([1, position]).encode()).decode()
+    return base64.urlsafe_b64encode(json.dumps([1, position]).encode()).decode()
 
 
 def position(cursor: str | None) -> str | None:
@@ -18,9 +21,9 @@ def position(cursor: str | None) -> str | None:
         return None
     try:
         version, found = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, TypeError):
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         version, found = None, None
-    if version != 1 or not isinstance(found, str):
+    if version != 1 or not isinstance(found, str) or not _POSITION.fullmatch(found):
         detail = "cursor: use the `next` of an earlier answer, unchanged"
         raise InvalidRequestError(detail, code="FET-0405", problems=(Problem("/query/cursor", detail),))
     return found

@@ -45,14 +45,7 @@ def services() -> Services:
     return Services(
         settings=settings,
         clock=now_ms,
-        extractions=Extractions(
-            dynamodb,
-            settings.main_table,
-            now_ms,
-            lease_ms=settings.lease_ms,
-            window_ms=settings.duplicate_window_ms,
-            dispatch_ms=settings.dispatch_ms,
-        ),
+        extractions=Extractions.of(dynamodb, settings, now_ms),
         outboxes=Outboxes(dynamodb, settings.main_table, now_ms, dispatch_ms=settings.dispatch_ms),
         overdue=Overdue(dynamodb, settings.main_table, now_ms),
         connections=Connections(dynamodb, settings.connections_table, settings.main_table, now_ms),

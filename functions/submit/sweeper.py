@@ -29,7 +29,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         try:
             item = at.overdue.item(due)
             swept += sweep(at, due, item)
-        except (ClientError, BotoCoreError, FetcherError):
+        except Exception:
+            # Whatever is wrong with one item must not keep the others from being swept.
             logger.exception("an item could not be swept; it stays due")
         else:
             oldest = max(oldest, _age(at, item))

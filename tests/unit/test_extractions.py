@@ -218,3 +218,43 @@ def test_what_the_sweeper_decides(changes: dict[str, Any], later: int, action: A
     )
     decided, error = decide(replace(made, **changes), START + later, 86_400_000)
     assert (decided, error.family if error else None) == (action, family)
+
+
+def test_a_claim_whose_answer_was_lost_is_still_mine(table: Extractions, clock: Clock) -> None:
+    """R-AWS-10: the repeat of an applied claim is refused by its own token, and that is a yes."""
+    accepted(table, clock)
+    first = table.claim("default", "a", 0, "w1")
+    assert table.claim("default", "a", 0, "w1") == first
+    assert table.claim("default", "a", 0, "w2") is None
+
+
+def test_a_hand_over_whose_answer_was_lost_is_still_done(table: Extractions, clock: Clock) -> None:
+    """The next attempt's message must be sent all the same."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    assert table.hand_over(claimed) == table.hand_over(claimed)
+    with pytest.raises(LostClaimError):
+        table.hand_over(replace(claimed, generation=7))
+
+
+def test_a_cancel_that_comes_first_makes_the_sweepers_end_a_canceled_one(table: Extractions, clock: Clock) -> None:
+    """The sweeper read the record before the cancel was accepted."""
+    read_before = accepted(table, clock)
+    assert table.cancel("default", "a")
+    ended = table.terminate(read_before, Failed(FetcherError("x")), claimed=False)
+    assert ended.error == CanceledError("the job was canceled").public()
+
+
+@pytest.mark.parametrize("number", ["1e400", "1.10", "-0", "0.12345678901234567890"])
+def test_metadata_reaches_the_event_as_it_was_written(
+    table: Extractions, client: Any, clock: Clock, number: str
+) -> None:
+    """R-000-9: no number is rounded, and none becomes what is not JSON."""
+    text = f'{{"source":"payments","x":{number}}}'
+    made = table.accept(replace(job("a", clock), metadata=text), None)
+    assert isinstance(made, Extraction)
+    table.terminate(made, Failed(FetcherError("x")), claimed=False)
+    outbox = Outboxes(client, "main", clock, dispatch_ms=DISPATCH).get("default", "a")
+    assert outbox is not None
+    assert f'"metadata":{text}' in outbox.detail

@@ -28,8 +28,16 @@ LEGAL = {
     ("processing", "completed"),
     ("processing", "failed"),
 }
-BY_THE_CLAIM = (Event.BEAT, Event.CHECKPOINT, Event.SEAL, Event.BEGIN, Event.GO_ON, Event.RELEASE, Event.HAND_OVER)
-ENDS = (Event.FINISH, Event.FAIL, Event.FAIL_CANCELED, Event.FAIL_UNCLAIMED)
+BY_THE_CLAIM = (
+    Event.BEAT,
+    Event.NOTE,
+    Event.CHECKPOINT,
+    Event.SEAL,
+    Event.BEGIN,
+    Event.GO_ON,
+    Event.RELEASE,
+    Event.HAND_OVER,
+)
 
 
 def values(now: int, worker: str, generation: int, seen: int | None) -> dict[str, Any]:
@@ -113,6 +121,21 @@ def test_a_dead_lease_is_taken_and_counted_and_a_live_one_is_not() -> None:
     assert (second["stalled"], second["attempts"]) == (1, 2)
     for event in (*BY_THE_CLAIM, Event.FINISH, Event.FAIL, Event.FAIL_CANCELED):
         assert after(second, event, "w1", LEASE + 2, old_message=False) is None
+
+
+def test_noting_an_upload_is_no_progress() -> None:
+    """Design §4: only a place to go on from sets `stalled` to 0, so a crash loop ends after five."""
+    item = {**NEW, "status": "processing", "claimToken": "w1", "leaseUntil": LEASE, "stalled": 3}
+    noted = after(item, Event.NOTE, "w1", 1, old_message=False)
+    assert noted is not None
+    assert noted["stalled"] == 3
+
+
+def test_others_end_a_canceled_job_as_canceled_only() -> None:
+    """Design §4: an accepted cancel always ends canceled, whoever ends it."""
+    item = {**NEW, "cancelRequestedAt": "t1"}
+    assert after(item, Event.FAIL_UNCLAIMED, "sweeper", 1, old_message=False) is None
+    assert after(item, Event.FAIL_UNCLAIMED_CANCELED, "sweeper", 1, old_message=False) is not None
 
 
 def test_a_checkpoint_forgives_and_a_release_counts() -> None:

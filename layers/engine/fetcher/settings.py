@@ -1,11 +1,12 @@
 """The environment, read once into one frozen value; a bad variable fails at import and names itself."""
 
 import ipaddress
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fetcher.errors import InvalidRequestError
+from fetcher.errors import FetcherError
 from fetcher.model import Limits
 
 Networks = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
@@ -44,7 +45,7 @@ class Settings:
 
 
 def load(env: Mapping[str, str] = os.environ) -> Settings:
-    """Read the environment. Raises `InvalidRequestError` naming the variable that cannot be used."""
+    """Read the environment. Raises `FetcherError` naming the variable that cannot be used."""
     return Settings(
         stage=env.get("FETCHER_STAGE", "prod"),
         main_table=env.get("FETCHER_MAIN_TABLE", ""),
@@ -87,9 +88,9 @@ def _positive(env: Mapping[str, str], name: str, default: float) -> float:
     try:
         value = float(env.get(name) or default)
     except ValueError as error:
-        raise InvalidRequestError(f"the environment variable {name} is not a number") from error
-    if value <= 0:
-        raise InvalidRequestError(f"the environment variable {name} is not above zero")
+        raise FetcherError(f"the environment variable {name} is not a number") from error
+    if not 0 < value < math.inf:
+        raise FetcherError(f"the environment variable {name} is not a number above zero")
     return value
 
 
@@ -101,4 +102,4 @@ def _networks(text: str) -> Networks:
     try:
         return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
-        raise InvalidRequestError("FETCHER_ALLOWED_NETWORKS is not a comma-separated list of networks") from error
+        raise FetcherError("FETCHER_ALLOWED_NETWORKS is not a comma-separated list of networks") from error

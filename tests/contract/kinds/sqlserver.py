@@ -25,7 +25,7 @@ from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
 REAL = "FETCHER_TEST_SQLSERVER_DSN"
 READER_PASSWORD = 'only reads %s & "more" host=evil;} 9A'
 
-CANNOT = {
+DIFFERENT = {
     "test_a_session_only_reads": "its statements are not T-SQL, where no view can call NEXT VALUE FOR; DuckDB's can",
     "test_delivered_rows_are_the_table": "its tables have NaN in `numeric`, which SQL Server has not",
     "collations, code pages": "DuckDB compares binary, so order and equality of a collation are asserted on the SQL",

@@ -33,6 +33,7 @@ from fetcher.core.lifecycle import (
 from fetcher.core.rules import Absent, Equal, NotAbove, Of, Put, Rule, either
 from fetcher.errors import CanceledError, LostClaimError
 from fetcher.ports import Clock
+from fetcher.settings import Settings
 
 _LOCK_IS_FREE = either(Absent("PK"), NotAbove("windowEndsAt", Of("now")))
 _LOCK_IS_OF = Equal("extractionId", Of("failed"))
@@ -53,6 +54,18 @@ class Extractions:
         self._lease_ms = lease_ms
         self._window_ms = window_ms
         self._dispatch_ms = dispatch_ms
+
+    @classmethod
+    def of(cls, client: Any, settings: Settings, clock: Clock) -> "Extractions":
+        """Build it as deployed."""
+        return cls(
+            client,
+            settings.main_table,
+            clock,
+            lease_ms=settings.lease_ms,
+            window_ms=settings.duplicate_window_ms,
+            dispatch_ms=settings.dispatch_ms,
+        )
 
     # --- submit
 
@@ -175,13 +188,24 @@ class Extractions:
         return self._mine(Event.GO_ON, extraction, self._lease(extraction))
 
     def hand_over(self, extraction: Extraction) -> Extraction:
-        """Free the claim for the next attempt, in a new generation. Raises `Refused` with the item as it was."""
+        """Free the claim for the next attempt, in a new generation.
+
+        Raises `CanceledError` when a cancel came first, and `LostClaimError`.
+        """
         given = {
             "claim": extraction.claim,
             "spentMs": extraction.spent_ms,
             "lookAt": self._clock() + 2 * self._dispatch_ms,
         }
-        return self._happen(Event.HAND_OVER, extraction, given)
+        try:
+            return self._happen(Event.HAND_OVER, extraction, given)
+        except Refused as refused:
+            found = from_item(refused.item) if refused.item else None
+        if found is not None and found.claim == extraction.claim and found.cancel_requested_at is not None:
+            raise CanceledError("the job was canceled")
+        if found is not None and found.claim is None and found.generation == extraction.generation + 1:
+            return found  # the answer to an earlier try of this very call was lost
+        raise _lost()
 
     def release(self, extraction: Extraction) -> None:
         """Give the claim back after a failure that was not the job's; the same message may claim again."""
@@ -215,24 +239,25 @@ class Extractions:
         """
         if not claimed and extraction.cancel_requested_at:
             outcome = Failed(CanceledError("the job was canceled"))
-        event = _ending(outcome, claimed=claimed)
         try:
-            return self._end(extraction, outcome, event)
+            return self._end(extraction, outcome, _ending(outcome, claimed=claimed))
         except Refused as refused:
-            now = refused.item or {}
-            if refused.action == 0 and claimed and now.get("claimToken") == extraction.claim:
-                return self._settle(extraction, from_item(now))
-            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+            found = from_item(refused.item) if refused.action == 0 and refused.item else None
+            if found is None or (claimed and found.claim != extraction.claim):
+                raise _lost() from refused
+            return self._settle(extraction, found, claimed=claimed)
 
-    def _settle(self, extraction: Extraction, found: Extraction) -> Extraction:
-        """Finish was refused though the claim is mine: it was a cancel, or my own earlier try."""
-        if found.terminal:
+    def _settle(self, extraction: Extraction, found: Extraction, *, claimed: bool) -> Extraction:
+        """The end was refused by a cancel that came first, or by my own earlier try; everything else is lost."""
+        if claimed and found.terminal:
             return found
+        if found.terminal or found.cancel_requested_at is None:
+            raise _lost()
         canceled = Failed(CanceledError("the job was canceled"))
         try:
-            return self._end(extraction, canceled, Event.FAIL_CANCELED)
+            return self._end(extraction, canceled, _ending(canceled, claimed=claimed))
         except Refused as refused:
-            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+            raise _lost() from refused
 
     def _end(self, extraction: Extraction, outcome: Completed | Failed, event: Event) -> Extraction:
         now = self._clock()
@@ -288,12 +313,17 @@ class Extractions:
         try:
             return self._happen(event, extraction, given)
         except Refused as refused:
-            raise LostClaimError("another worker owns the extraction, or it has ended") from refused
+            raise _lost() from refused
 
 
 def _ending(outcome: Completed | Failed, *, claimed: bool) -> Event:
+    canceled = isinstance(outcome, Failed) and outcome.error.family == "canceled"
     if not claimed:
-        return Event.FAIL_UNCLAIMED
+        return Event.FAIL_UNCLAIMED_CANCELED if canceled else Event.FAIL_UNCLAIMED
     if isinstance(outcome, Completed):
         return Event.FINISH
-    return Event.FAIL_CANCELED if outcome.error.family == "canceled" else Event.FAIL
+    return Event.FAIL_CANCELED if canceled else Event.FAIL
+
+
+def _lost() -> LostClaimError:
+    return LostClaimError("another worker owns the extraction, or it has ended")

@@ -232,5 +232,19 @@ def discard(client: Any, bucket: str, extraction: Extraction) -> None:
         erase(client, bucket, extraction.tenant, extraction.id, checkpoint.key)
 
 
+def drop(client: Any, bucket: str, extraction: Extraction) -> None:
+    """Remove what an earlier attempt stored under its own token, and nothing of another token.
+
+    Only for a worker whose new token is written already: the old one can become a result no more.
+    """
+    old = extraction.checkpoint
+    if old is None:
+        return
+    if old.upload_id is not None:
+        abort(client, bucket, old.key, old.upload_id)
+    if extraction.phase == "seal":
+        client.delete_object(Bucket=bucket, Key=old.key)
+
+
 def _base64(digest: bytes) -> str:
     return base64.b64encode(digest).decode("ascii")

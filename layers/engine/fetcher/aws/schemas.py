@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from fetcher.aws import dynamo
 from fetcher.aws.stored import Stored
 from fetcher.model import Catalog, Column, Encoding, Table
@@ -29,8 +31,12 @@ class Schemas:
         self._clock = clock
 
     def get(self, stored: Stored, scope: Sequence[str]) -> Catalog | None:
-        """Return what was discovered within the last five minutes."""
-        answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(_key(stored, scope)))
+        """Return what was discovered within the last five minutes; a cache that fails is an empty one."""
+        try:
+            answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(_key(stored, scope)))
+        except (ClientError, BotoCoreError):
+            _log.warning("the schema cache could not be read", exc_info=True)
+            return None
         item = answer.get("Item")
         if item is None or int(item["fetchedAt"]["N"]) + KEEP_MS < self._clock():
             return None
@@ -44,7 +50,10 @@ class Schemas:
             return
         now = self._clock()
         item = {**_key(stored, scope), "fetchedAt": now, "expiresAt": (now + KEEP_MS) // 1000}
-        self._client.put_item(TableName=self._table, Item={**dynamo.marshal(item), "tables": {"B": body}})
+        try:
+            self._client.put_item(TableName=self._table, Item={**dynamo.marshal(item), "tables": {"B": body}})
+        except (ClientError, BotoCoreError):
+            _log.warning("the schema could not be cached", exc_info=True)
 
 
 def _key(stored: Stored, scope: Sequence[str]) -> dict[str, str]:

@@ -25,6 +25,8 @@ SECRET_SECONDS = 300.0
 PREFIX = "fetcher/connections"
 
 _LETTERS = r"[A-Za-z0-9/_+=.@-]+"
+_OF_ANOTHER = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
+"""What KMS says of a data key that was wrapped for another tenant or connection, or by another key."""
 _NOT_OURS = frozenset(
     {
         "ResourceNotFoundException",
@@ -134,11 +136,16 @@ class Vault:
         return Sealed(_text(ciphertext), _text(key["CiphertextBlob"]))
 
     def open(self, tenant: str, connection_id: str, sealed: Sealed) -> Secret:
-        """Open what `seal` sealed for the same tenant and connection, and nothing else."""
+        """Open what `seal` sealed for the same tenant and connection. Raises `RefusedError` for anything else."""
         context = _context(tenant, connection_id)
-        key = self._client.decrypt(
-            KeyId=self._key_id, CiphertextBlob=base64.b64decode(sealed.data_key), EncryptionContext=context
-        )
+        try:
+            key = self._client.decrypt(
+                KeyId=self._key_id, CiphertextBlob=base64.b64decode(sealed.data_key), EncryptionContext=context
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _OF_ANOTHER:
+                raise
+            raise RefusedError("the stored secret does not belong to this connection") from error
         return envelope.opened(base64.b64decode(sealed.ciphertext), key["Plaintext"], context)
 
 

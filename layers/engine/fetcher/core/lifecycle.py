@@ -136,9 +136,7 @@ TABLE: dict[Event, Rule] = {
     Event.FINISH: Rule(_mine(NOT_CANCELED), (Put("status", Status.COMPLETED), Put("result", Of("result")), *_ENDED)),
     Event.FAIL: Rule(_mine(NOT_CANCELED), _FAILED),
     Event.FAIL_CANCELED: Rule(_mine(), _FAILED),
-    Event.FAIL_UNCLAIMED: Rule(
-        every(THIS_GENERATION, NOT_CANCELED, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))
-    ),
+    Event.FAIL_UNCLAIMED: Rule(every(THIS_GENERATION, NOT_CANCELED, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))),
     Event.FAIL_UNCLAIMED_CANCELED: Rule(every(THIS_GENERATION, NOBODY_WORKS), (*_FAILED, Drop("claimToken"))),
     Event.CANCEL: Rule(either(PENDING, PROCESSING), (Keep("cancelRequestedAt", Of("time")),)),
     Event.SWEEP: Rule(every(Equal("lookAt", Of("seen")), either(PENDING, PROCESSING)), (Put("lookAt", Of("lookAt")),)),

@@ -75,8 +75,9 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for planned in self._planned:
-            planned.closing.close()
+        with ExitStack() as sessions:
+            for planned in self._planned:
+                sessions.push(planned.closing)
 
     def plan(self) -> dict[str, tuple[Query, ...]]:
         """Plan every datasource, or raise the first reason why one cannot be; no row is read."""
@@ -235,7 +236,8 @@ class Reader:
             yield
         except Exception as error:
             self._stop.set(error)
-            raise (self._stop.reason or error) from None
+            first = self._stop.reason or error
+            raise first from first.__cause__
 
     def _threads(self, name: str) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 
-from fetcher.errors import FetcherError, TimedOutError, UnavailableError
+from fetcher.errors import FetcherError, LostClaimError, TimedOutError, UnavailableError
 from fetcher.ports import Session
 
 _log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ class Stop:
         self._monotonic = monotonic
         self._deadline = monotonic() + seconds
         self._pause = monotonic() + attempt_seconds
+        self._lease = math.inf
         self._lock = Lock()
         self._reason: Exception | None = None
         self._changed = Event()
@@ -43,6 +44,10 @@ class Stop:
     def remaining(self) -> float:
         """Seconds left of the extraction's clock, never negative."""
         return max(0.0, self._deadline - self._monotonic())
+
+    def renewed(self, until: float) -> None:
+        """Effects are allowed until this instant of the monotonic clock, unless it is put off again."""
+        self._lease = until
 
     def set(self, reason: Exception) -> None:
         """Stop for this reason, unless there is one already, and cancel at every source."""
@@ -60,7 +65,9 @@ class Stop:
         if self._reason is not None:
             return
         now = self._monotonic()
-        if now >= self._deadline:
+        if now >= self._lease:
+            self.set(LostClaimError("the lease could not be renewed in time"))
+        elif now >= self._deadline:
             self.set(TimedOutError("the extraction ran out of its time"))
         elif now >= self._pause:
             self.set(Paused("the attempt ran out of its time"))
