@@ -11,9 +11,9 @@ from bson.raw_bson import RawBSONDocument
 from fetcher.engines._mongodb.cursor import Cursor
 from fetcher.engines._mongodb.documents import pages, projection
 from fetcher.engines._mongodb.errors import explained
-from fetcher.engines._mongodb.names import OPEN, REST, UNSAMPLED
+from fetcher.engines._mongodb.names import OPEN, REST
 from fetcher.errors import InvalidRequestError, UnavailableError
-from fetcher.model import Column, Encoding, Page, Position, Query
+from fetcher.model import UNSAMPLED, Column, Encoding, Page, Position, Query
 
 ID = Column("_id", "int", Encoding.INTEGER, nullable=False)
 WILDCARD = (ID, Column(REST, OPEN, Encoding.DOCUMENT))

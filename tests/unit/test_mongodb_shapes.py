@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from fetcher.engines._mongodb.columns import MisfitError
 from fetcher.engines._mongodb.cursor import Batch
 from fetcher.engines._mongodb.documents import Writer
-from fetcher.engines._mongodb.names import OPEN, REST, UNSAMPLED
+from fetcher.engines._mongodb.names import OPEN, REST
 from fetcher.engines._mongodb.shapes import Shape
 from fetcher.engines._mongodb.values import whole
-from fetcher.model import Column, Encoding
+from fetcher.model import UNSAMPLED, Column, Encoding
 from tests.unit.test_mongodb_values import DATES, DOCUMENTS, INT64, TEXTS, VALUES
 
 WILDCARD = (Column(REST, OPEN, Encoding.DOCUMENT),)
