@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from extract.services import Services
 from fetcher import engines
 from fetcher.aws.connections import Stored
+from fetcher.aws.results import request_body
 from fetcher.core.canonical import strict_loads
 from fetcher.core.extraction import Extraction
 from fetcher.core.request import parse
@@ -23,7 +23,10 @@ def stored_request(services: Services, extraction: Extraction) -> Request:
     item = services.extractions.request(extraction.tenant, extraction.id)
     if item is None:
         raise FetcherError("the request of this job is gone")
-    body = {"dataRequest": strict_loads(_text(services, item)), "metadata": strict_loads(item["metadata"])}
+    body = {
+        "dataRequest": strict_loads(request_body(services.s3, services.settings.bucket, item)),
+        "metadata": strict_loads(item["metadata"]),
+    }
     return parse(body, services.settings.limits)
 
 
@@ -69,10 +72,3 @@ def _source(
 
 def _open(services: Services, stored: Stored, extraction_id: str, seconds: float) -> AbstractContextManager[Session]:
     return services.sources.open(stored, seconds=seconds, application=f"fetcher-{extraction_id}")
-
-
-def _text(services: Services, item: Mapping[str, Any]) -> str | bytes:
-    if "request" in item:
-        return str(item["request"])
-    answer = services.s3.get_object(Bucket=services.settings.bucket, Key=item["requestKey"])
-    return bytes(answer["Body"].read())

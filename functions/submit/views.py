@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fetcher.aws.results import request_body
 from fetcher.core.canonical import strict_loads
 from fetcher.core.extraction import Extraction
 from fetcher.errors import UnavailableError
@@ -27,7 +28,7 @@ def job_view(services: Services, extraction: Extraction) -> dict[str, Any]:
     item = services.extractions.request(extraction.tenant, extraction.id)
     if item is None:
         raise UnavailableError("the request of this job is not readable")
-    asked = strict_loads(_body(services, item))
+    asked = strict_loads(request_body(services.s3, services.settings.bucket, item))
     view: dict[str, Any] = {
         "id": extraction.id,
         "status": str(extraction.status),
@@ -61,13 +62,6 @@ def summary_view(item: Mapping[str, Any]) -> dict[str, Any]:
         "createdAt": item["createdAt"],
         **{name: item[name] for name in optional if name in item},
     }
-
-
-def _body(services: Services, item: Mapping[str, Any]) -> str | bytes:
-    if "request" in item:
-        return str(item["request"])
-    answer = services.s3.get_object(Bucket=services.settings.bucket, Key=item["requestKey"])
-    return bytes(answer["Body"].read())
 
 
 def _result_view(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@
     ├── CanceledError         nothing; somebody asked for it       never retried
     └── LostClaimError        stop at once; another worker owns the extraction
 
-An error of any other class is a defect: it ends an extraction with the family `internal`.
+An error of any other class is a defect or a failure of AWS: the worker releases its claim and the message comes
+back; after five in vain the extraction ends with the family `internal`.
 Messages are safe to log and to return: they name what the caller sent, never a credential,
 a connection string or a row. The driver's own text stays on `__cause__`.
 """

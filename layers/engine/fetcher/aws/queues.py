@@ -1,4 +1,4 @@
-"""Messages: ids only, versioned, at most 256 KB by far; a lost, doubled or late one breaks nothing."""
+"""Messages: ids only, versioned; a lost, doubled or late one breaks nothing."""
 
 import json
 from typing import Any

@@ -6,7 +6,7 @@ never referenced, and expires (`design.md` §5).
 """
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
@@ -43,6 +43,13 @@ def manifest_prefix(tenant: str, extraction_id: str) -> str:
 def request_key(tenant: str, extraction_id: str) -> str:
     """Name a request body that is too large for an item."""
     return f"requests/{tenant}/{extraction_id}.json"
+
+
+def request_body(client: Any, bucket: str, item: Mapping[str, Any]) -> str | bytes:
+    """Return the `dataRequest` of item 6r, from the item itself or from where it says."""
+    if "request" in item:
+        return str(item["request"])
+    return bytes(client.get_object(Bucket=bucket, Key=item["requestKey"])["Body"].read())
 
 
 class Upload:
