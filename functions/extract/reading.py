@@ -65,7 +65,6 @@ def _source(
         selections=selections,
         naming=naming,
         open=partial(_open, services, stored, extraction.id),
-        cached=services.schemas.get(stored, scope),
         remember=partial(services.schemas.put, stored, scope),
     )
 

@@ -14,6 +14,7 @@ from fetcher.aws.stored import Stored
 from fetcher.core.canonical import dumps, request_hash
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
+from fetcher.core.problems import pointer
 from fetcher.errors import InvalidRequestError, Problem, UnavailableError, Where
 from submit.caller import Caller
 from submit.probes import probe_all
@@ -75,7 +76,7 @@ def resolve(services: Services, caller: Caller, job: JobBody) -> dict[str, Store
 
 
 def _refused(code: str, names: list[str], detail: str) -> InvalidRequestError:
-    problems = tuple(Problem(f"/dataRequest/mappedFields/{name}", f"{name}: {detail}") for name in names)
+    problems = tuple(Problem(pointer(("dataRequest", "mappedFields", name)), f"{name}: {detail}") for name in names)
     text = "; ".join(problem.detail for problem in problems)
     return InvalidRequestError(text, code=code, where=Where(datasource=names[0]), problems=problems)
 

@@ -1,5 +1,6 @@
 """The HTTP API: routes say what, the exception handlers say how it fails, the last function is Lambda's."""
 
+import base64
 import json
 import os
 from collections.abc import Mapping
@@ -113,7 +114,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Serve one request of the HTTP API (payload 2.0)."""
     request_id = request_id_of(event)
     logger.append_keys(request_id=request_id)
-    answer = _refusal(event) or app.resolve(_plain(event), context)
+    answer = _refusal(event) or _unreadable(event) or app.resolve(_plain(event), context)
     answer.setdefault("headers", {})["X-Request-Id"] = request_id
     return answer
 
@@ -125,6 +126,18 @@ def _refusal(event: Mapping[str, Any]) -> dict[str, Any] | None:
             scopes.check(event["requestContext"])
     except FetcherError as error:
         refused = domain_error_at(error, _place_of(event))
+        return {"statusCode": refused.status_code, "headers": refused.headers, "body": refused.body}
+    return None
+
+
+def _unreadable(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Refuse a body that the gateway sent as base64 and that is no UTF-8, before the router decodes it."""
+    if not event.get("isBase64Encoded"):
+        return None
+    try:
+        base64.b64decode(event.get("body") or "", validate=True).decode()
+    except ValueError:
+        refused = problem("FET-0001", "the body is not UTF-8 text", _place_of(event))
         return {"statusCode": refused.status_code, "headers": refused.headers, "body": refused.body}
     return None
 

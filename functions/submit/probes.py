@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from fetcher.aws.sources import Sources
 from fetcher.aws.stored import Stored
+from fetcher.core.problems import pointer
 from fetcher.errors import FetcherError, InvalidRequestError, Problem, UnavailableError, Where
 
 EACH_SECONDS = 10.0
@@ -51,7 +52,7 @@ def _refusal(failed: Mapping[str, FetcherError]) -> InvalidRequestError:
     first = next(iter(failed))
     forbidden = failed[first].code == "FET-0414"
     problems = tuple(
-        Problem(f"/dataRequest/mappedFields/{name}", f"the connection {name!r}: {error.message}")
+        Problem(pointer(("dataRequest", "mappedFields", name)), f"the connection {name!r}: {error.message}")
         for name, error in failed.items()
     )
     return InvalidRequestError(

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.rig import Answer, Rig
+from tests.rig import SUBMIT, Answer, Rig
 
 pytestmark = pytest.mark.stack
 
@@ -178,6 +178,21 @@ def test_a_body_of_another_media_type_is_refused(service: Rig) -> None:
     """One shape for every error, the router's own included."""
     answer = service.http("POST", "/v1/fetcher", json.dumps(GOOD), content_type="text/plain")
     refused(service, answer, 415, "FET-2004", None)
+
+
+@pytest.mark.parametrize("body", ["//57", "not base64!"])
+def test_a_body_that_is_no_text_is_refused(service: Rig, body: str) -> None:
+    """R-000-11: the gateway may hand a body over as base64."""
+    event = {
+        "version": "2.0",
+        "rawPath": "/v1/fetcher",
+        "headers": {"content-type": "application/json"},
+        "requestContext": {"http": {"method": "POST", "path": "/v1/fetcher"}, "requestId": "rig-request"},
+        "body": body,
+        "isBase64Encoded": True,
+    }
+    answer = service.invoke(SUBMIT, event).payload
+    refused(service, Answer(answer["statusCode"], answer["headers"], answer["body"]), 400, "FET-0001", None)
 
 
 def test_one_unreachable_connection_refuses_all_and_the_others_are_closed(service: Rig) -> None:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 
 from fetcher.errors import SCHEMA_VALIDATION
-from tests.rig import EXTRACT, Rig, sqs_event
+from tests.rig import EXTRACT, Rig, sqs_event, until
 
 pytestmark = pytest.mark.stack
 
@@ -181,3 +182,59 @@ def active_queries(service: Rig, job_id: str) -> int:
             if row[0] == 0 or time.monotonic() > until:
                 return int(row[0])
             time.sleep(0.1)
+
+
+def test_a_table_that_is_emptied_or_changed_while_another_is_read_stays_whole(service: Rig) -> None:
+    """R-002-1: neither TRUNCATE nor ALTER of a later table is seen by the job, nor blocks it for ever."""
+    view(service, "a first", "SELECT n, pg_sleep(0.2)::text AS s FROM generate_series(1, 10) n")
+    with source(service) as connection:
+        connection.execute("DROP TABLE IF EXISTS later; CREATE TABLE later (id int, v int)")
+        connection.execute("INSERT INTO later SELECT n, n FROM generate_series(1, 1000) n")
+    job_id = posted(service, {"a first": ["*"], "later": ["*"]}, "held")
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(worked, service, job_id)
+        until(lambda: service.job(job_id)["progress"].get("current", "").endswith("a first"), "the first table")
+        with source(service) as connection:
+            connection.execute("BEGIN; TRUNCATE later; INSERT INTO later VALUES (1, 1); COMMIT")
+        job, _ = running.result()
+    assert job["status"] == "completed"
+    assert len(json.loads(service.result(job))["my_postgres"]["later"]) == 1000
+
+
+def test_a_schema_that_changed_since_the_last_job_is_read_as_it_is_now(service: Rig) -> None:
+    """R-000-21: a text in a column that was a number a moment ago is a string, and a new column is there."""
+    with source(service) as connection:
+        connection.execute("DROP TABLE IF EXISTS drifting; CREATE TABLE drifting (id int, v int)")
+        connection.execute("INSERT INTO drifting VALUES (1, 7)")
+        first, _ = worked(service, posted(service, {"drifting": ["*"]}, "before the change"))
+        connection.execute("ALTER TABLE drifting ALTER v TYPE text USING NULL, ADD w int")
+        connection.execute("INSERT INTO drifting VALUES (2, '1},{\"id\":99', 3)")
+    second, _ = worked(service, posted(service, {"drifting": ["*"]}, "after the change"))
+    assert json.loads(service.result(first)) == {"my_postgres": {"drifting": [{"id": 1, "v": 7}]}}
+    assert json.loads(service.result(second))["my_postgres"]["drifting"] == [
+        {"id": 1, "v": None, "w": None},
+        {"id": 2, "v": '1},{"id":99', "w": 3},
+    ]
+
+
+def test_thousands_of_values_do_not_slow_every_row(service: Rig) -> None:
+    """A list is parsed once, not once a row: 200,000 rows against 5,000 values within the job's time."""
+    values = [f"note {number}" for number in range(5000)]
+    body = {
+        "dataRequest": {
+            "mappedFields": {"my_postgres": {"public.movements": ["id"]}},
+            "filters": {"my_postgres": {"public.movements": {"code": {"nin": values}}}},
+        },
+        "metadata": {"source": "payments", "correlationId": "many values"},
+    }
+    job, _ = worked(service, str(service.post(body).json()["jobId"]), FETCHER_EXTRACTION_SECONDS="60")
+    assert (job["status"], job["rowCount"]) == ("completed", 200_000)
+
+
+def test_json_of_any_depth_is_read(service: Rig) -> None:
+    """A key is found without parsing what a row holds."""
+    with source(service) as connection:
+        connection.execute("DROP TABLE IF EXISTS deep; CREATE TABLE deep (id int PRIMARY KEY, doc jsonb)")
+        connection.execute("INSERT INTO deep VALUES (1, %s)", ["[" * 3000 + "]" * 3000])
+    job, _ = worked(service, posted(service, {"deep": ["*"]}, "deep"))
+    assert service.result(job) == b'{"my_postgres":{"deep":[{"id":1,"doc":' + b"[" * 3000 + b"]" * 3000 + b"}]}}"

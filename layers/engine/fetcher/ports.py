@@ -37,6 +37,18 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class Holding(Protocol):
+    """What a session offers beside `Session` where definitions and contents can change past a snapshot."""
+
+    def hold(self, paths: Sequence[tuple[str, ...]]) -> None:
+        """Keep these tables from being altered, emptied or replaced until the session ends.
+
+        What was discovered before is of an earlier moment; the next `discover` fixes the one that is read.
+        """
+        ...
+
+
 class Connect(Protocol):
     """Open a session; close it without draining what was not read.
 

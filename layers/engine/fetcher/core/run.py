@@ -1,6 +1,6 @@
 """Reading an extraction: plan every datasource, then read up to four side by side into one document.
 
-    plan    cached schema first, the source itself on a miss   no row is asked for before all plans stand
+    plan    from what each reading session sees, its tables held   no row is asked for before all plans stand
     read    the first datasource in order streams straight to the writer, the others spool to disk
             and follow; the first failure stops them all, at their sources too
 
@@ -22,12 +22,15 @@ from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
 from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
-from fetcher.errors import FetcherError, InvalidRequestError
+from fetcher.errors import FetcherError, UnavailableError
 from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
-from fetcher.ports import Naming, Session
+from fetcher.ports import Holding, Naming, Session
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+HOLDS = 3
+"""How often tables that change between discovery and lock are held anew."""
 
 
 def _forget(catalog: Catalog) -> None:
@@ -38,8 +41,7 @@ def _forget(catalog: Catalog) -> None:
 class Source:
     """One datasource of a request, ready to be opened.
 
-    `open` takes the seconds the whole conversation may last. `cached` is a schema seen lately, and
-    `remember` is told one that was just discovered.
+    `open` takes the seconds the whole conversation may last. `remember` is told each schema that was discovered.
     """
 
     name: str
@@ -47,7 +49,6 @@ class Source:
     selections: tuple[Selection, ...]
     naming: Naming
     open: Callable[[float], AbstractContextManager[Session]]
-    cached: Catalog | None = None
     remember: Callable[[Catalog], None] = _forget
 
 
@@ -119,20 +120,28 @@ class Reader:
         return tuple(done)
 
     def _plan(self, planned: _Planned) -> tuple[Query, ...]:
-        source = planned.source
-        if source.cached is not None:
-            try:
-                planned.queries = self._queries(source, source.cached)
-            except InvalidRequestError:
-                _log.info("the cached schema lacks something; asking the source once")
-            else:
-                return planned.queries
+        """Plan from what the reading session itself sees: a schema of minutes ago would lose or forge rows.
+
+        Where the kind can hold tables still, they are held before the moment that is read is fixed, and the
+        plan is made of what is there then.
+        """
         session = self._session(planned)
+        planned.queries = self._discovered(planned.source, session)
+        if isinstance(session, Holding):
+            for _ in range(HOLDS):
+                session.hold([query.path for query in planned.queries])
+                held, planned.queries = planned.queries, self._discovered(planned.source, session)
+                if held == planned.queries:
+                    break
+            else:
+                raise UnavailableError("the tables are being changed again and again; try later")
+        return planned.queries
+
+    def _discovered(self, source: Source, session: Session) -> tuple[Query, ...]:
         scope = source.naming.scope([selection.table for selection in source.selections], source.connection)
         catalog = session.discover(scope)
         source.remember(catalog)
-        planned.queries = self._queries(source, catalog)
-        return planned.queries
+        return self._queries(source, catalog)
 
     def _queries(self, source: Source, catalog: Catalog) -> tuple[Query, ...]:
         return plan(source.name, source.selections, catalog, source.naming, source.connection, self._limits)

@@ -13,6 +13,7 @@ from fetcher.engines._postgresql.catalog import discovered
 from fetcher.engines._postgresql.errors import explained, refused
 from fetcher.engines._postgresql.reading import Reading
 from fetcher.engines._postgresql.tls import tls
+from fetcher.engines._postgresql.values import DIALECT
 from fetcher.engines._watchdog import Watchdog
 from fetcher.errors import FetcherError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
@@ -34,6 +35,10 @@ CHECK_CLIENT = "SELECT pg_catalog.set_config('client_connection_check_interval',
 
 WORKING = """SELECT state = 'active' AND wait_event IS DISTINCT FROM 'ClientWrite'
  FROM pg_catalog.pg_stat_activity WHERE pid = %s"""
+
+LOCKABLE = """SELECT c.relkind IN ('r', 'p', 'v') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
+ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s"""
 
 CHECK_CLIENT_SINCE = 140_000
 CONNECT_SECONDS = 10.0
@@ -59,6 +64,19 @@ class PostgreSQLSession:
         """Describe the tables and views of these schemas in one query; system schemas are skipped."""
         with self._watchdog.waiting(explained):
             return discovered(self._connection, tuple(scope) or (self._schema,))
+
+    def hold(self, paths: Sequence[tuple[str, ...]]) -> None:
+        """Lock against TRUNCATE, ALTER, DROP and DETACH, which a snapshot does not see; then fix a new snapshot.
+
+        LOCK takes no snapshot, so the first query after it begins the one that is read. Only tables and views can be
+        locked, and only with the right to read them; a read without it is refused anyway, or is of granted columns.
+        """
+        with self._watchdog.waiting(explained):
+            lockable = [path for path in paths if self._connection.execute(LOCKABLE, path).fetchone() == (True,)]
+            self._connection.rollback()
+            if lockable:
+                names = ", ".join(DIALECT.name(*path) for path in lockable)
+                self._connection.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""

@@ -59,6 +59,8 @@ def _without_state(error: Exception) -> FetcherError:
     """The driver rejects some values before they are sent; anything else is a broken wire."""
     if isinstance(error, psycopg.DataError | psycopg.ProgrammingError):
         return InvalidRequestError("PostgreSQL's driver rejected a value of the request")
+    if isinstance(error, MemoryError):
+        return LimitError("a row of PostgreSQL is too large for this worker's memory")
     return UnavailableError("the connection to PostgreSQL broke")
 
 

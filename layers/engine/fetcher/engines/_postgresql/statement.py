@@ -46,8 +46,12 @@ class Statement:
 
 
 def shows_key(query: Query) -> bool:
-    """Whether a row's JSON holds the texts of the key, so that they need not be sent twice."""
-    return all(column in query.columns and column.encoding in SHOWN for column in query.key)
+    """Whether a row's JSON holds the texts of the key, so that they need not be sent twice.
+
+    Not when it holds JSON of others: it may be nested deeper than a parser goes.
+    """
+    nested = any(column.encoding in {Encoding.JSON, Encoding.ARRAY} for column in query.columns)
+    return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
 
 
 def _select(query: Query, where: Where, keys: Sequence[Column], guards: Sequence[str] = ()) -> str:

@@ -164,10 +164,15 @@ def _array(values: Sequence[str]) -> str:
     return "{" + ",".join(quoted) + "}"
 
 
-def _cast(
-    type_of: Callable[[Column, Sequence[Any]], str], suffix: str = ""
-) -> Callable[[str, Column, Sequence[Any]], str]:
-    return lambda mark, column, values: f"CAST({mark} AS {type_of(column, values)}{suffix})"
+def _once(type_of: Callable[[Column, Sequence[Any]], str]) -> Callable[[str, Column, Sequence[Any]], str]:
+    """Cast a bound value in a subquery of its own, which runs once; bare, it would be parsed again for every row."""
+    return lambda mark, column, values: f"(SELECT CAST({mark} AS {type_of(column, values)}))"
+
+
+def _list_once(mark: str, column: Column, values: Sequence[Any]) -> str:
+    """The same for a list; the outer cast keeps `ANY` from taking it for a query of rows."""
+    declared = f"{compared_as(column, values)}[]"
+    return f"(SELECT CAST({mark} AS {declared}))::{declared}"
 
 
 def parameter(number: int) -> str:
@@ -177,11 +182,11 @@ def parameter(number: int) -> str:
 
 DIALECT = Dialect(
     mark=lambda number: f"pg_catalog.current_setting('{parameter(number)}')",
-    value=_cast(compared_as),
-    key=lambda mark, column: f"CAST({mark} AS {unbounded(column.type)})",
+    value=_once(compared_as),
+    key=lambda mark, column: f"(SELECT CAST({mark} AS {unbounded(column.type)}))",
     field=_field,
     bind=_bind,
     array=_array,
-    array_value=_cast(compared_as, "[]"),
+    array_value=_list_once,
     day_after_last="10000-01-01",
 )
