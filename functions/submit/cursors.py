@@ -7,7 +7,8 @@ import re
 
 from fetcher.errors import InvalidRequestError, Problem
 
-_POSITION = re.compile(r"[0-9TZ:.-]{24}#[0-9a-f-]{36}")
+_POSITION = re.compile(r"[0-9TZ:.-]{24}#[0-9a-f-]{36}|![\x20-\x7e]{1,255}")
+"""A time and an id, or the name of one of the operator's datasources."""
 
 
 def written(position: str) -> str:

@@ -13,12 +13,14 @@ import psycopg
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.local import sample
+from infra.local import mariadb, sample
 from infra.local import stack as local
 from infra.local.api import Api
 from infra.local.places import Place, StackError
 from infra.local.processes import Process
 from tests.stack import Stack
+
+DATABASES = ["postgresql", "mongodb", *(["mariadb"] if mariadb.installed() else [])]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def test_a_stack_on_somebody_elses_endpoint_is_removed_from_it(
     with local.running(place) as described:
         assert described["endpointUrl"] == host["endpointUrl"]
         assert described["tables"] != host["tables"]
-        assert [process.name for process in local.Started.load(place).processes] == ["postgresql"]
+        assert [process.name for process in local.Started.load(place).processes] == DATABASES
     names = [bucket["Name"] for bucket in host.client("s3").list_buckets()["Buckets"]]
     assert [name for name in names if name.endswith("-artifacts")] == ["fetcher-artifacts"]
     assert host.api.get("/health").status == 200

@@ -34,6 +34,7 @@ DIFFERENT = {
     "test_a_table_without_the_right_to_read_it_is_refused": "the stand-in has no such rights: test_mongodb_faults.py",
     "test_a_cancel_from_another_thread_stops_the_source[mongodb-slow]": "test_mongodb_faults.py, by a fail point",
     "test_a_server_that_computes_in_silence_is_left_to_work": "test_mongodb_faults.py, by a fail point",
+    "test_tls_that_the_server_does_not_offer_is_refused": "by mode and certificate: test_mongodb_faults.py",
     "test_the_deadline_ends_a_read": "test_mongodb_faults.py, by a fail point",
     "test_memory_is_flat_over_a_million_rows": "20,000 documents, since the stand-in is slow: test_mongodb_values.py",
     "test_delivered_rows_are_the_table": "documents of their own: test_mongodb_resume.py",
