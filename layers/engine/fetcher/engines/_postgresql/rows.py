@@ -12,7 +12,7 @@ from typing import Protocol
 
 from psycopg import pq
 
-from fetcher.engines._postgresql.statement import shows_key
+from fetcher.engines._postgresql.statement import shows_key, text_of
 from fetcher.engines._postgresql.wire import Wire, failure
 from fetcher.model import Page, Position, Query
 
@@ -86,8 +86,8 @@ class Chunks:
         last, value = self._at - 1, self._chunk.get_value
         if self._shown:
             return shown(self._query, value(last, 0) or b"")
-        texts = [str(value(last, at) or b"", "utf-8") for at in range(1, len(self._query.key) + 1)]
-        return Position(tuple(zip((column.type for column in self._query.key), texts, strict=True)))
+        key = enumerate(self._query.key, 1)
+        return Position(tuple((column.type, text_of(column, value(last, at) or b"")) for at, column in key))
 
     def _advance(self) -> None:
         """Take the next chunk, or the end; the server's count comes with the last rows, or else after them."""
@@ -144,7 +144,7 @@ class Copy:
         for column in self._query.key:
             start = at + SIZE.size
             at = start + SIZE.unpack_from(row, at)[0]
-            values.append((column.type, str(row[start:at], "utf-8")))
+            values.append((column.type, text_of(column, row[start:at])))
         return Position(tuple(values)) if values else None
 
     def _first(self) -> list[tuple[int, memoryview]]:

@@ -5,6 +5,7 @@ no value is ever part of the text.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import chain, count, repeat
 
@@ -21,6 +22,10 @@ SMALL = 65_536
 SMALL_DATUM = 2_048
 """Stored bytes of any other value; compressed, it may be many times as long when it is shown."""
 
+INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
+"""Keys of these types come as they are, in so many bytes."""
+
+SHORT = re.compile(r"numeric\(\d+,-?\d+\)|(character varying|character)\(\d{1,3}\)")
 FIXED = frozenset({"boolean", "smallint", "integer", "bigint", "oid", "real", "double precision", "money", "uuid"})
 BOUNDED = frozenset({Encoding.DATE, Encoding.TIME, Encoding.TIMESTAMP, Encoding.TIMESTAMP_UTC, Encoding.INTERVAL})
 SHOWN = BOUNDED | {Encoding.INTEGER, Encoding.DECIMAL, Encoding.UUID, Encoding.TEXT}
@@ -42,7 +47,14 @@ class Statement:
         self.settings += zip(map(parameter, count(1)), where.values, strict=False)
         self.keys = () if shows_key(query) else query.key
         self.copy = f"COPY ({_select(query, where, self.keys)}) TO STDOUT (FORMAT binary)"
-        self.small = _select(query, where, self.keys, _guards(query.columns))
+        self.small = _select(query, where, self.keys, _guard(query.columns))
+
+
+def text_of(column: Column, value: bytes | memoryview) -> str:
+    """Read a key's value as it came behind a row."""
+    if column.type in INTEGERS and len(value) == INTEGERS[column.type]:
+        return str(int.from_bytes(value, "big", signed=True))
+    return str(value, "utf-8")
 
 
 def shows_key(query: Query) -> bool:
@@ -54,10 +66,10 @@ def shows_key(query: Query) -> bool:
     return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
 
 
-def _select(query: Query, where: Where, keys: Sequence[Column], guards: Sequence[str] = ()) -> str:
+def _select(query: Query, where: Where, keys: Sequence[Column], guard: str | None = None) -> str:
     table = DIALECT.name(*query.path)
     texts = [_text(column, f"{table}.{DIALECT.name(column.name)}") for column in keys]
-    listed = ", ".join([_object(query.columns, guards), *texts])
+    listed = ", ".join([_object(query.columns, guard), *texts])
     # Qualified, a key cannot be taken for a column of the output.
     order = ", ".join(f"{table}.{DIALECT.name(column.name)}" for column in query.key)
     ordered = f" ORDER BY {order}" if order else ""
@@ -65,32 +77,43 @@ def _select(query: Query, where: Where, keys: Sequence[Column], guards: Sequence
 
 
 def _text(column: Column, key: str) -> str:
-    """Show a key's text; only a type of another schema may have a cast of its own, and `concat` avoids it."""
+    """Show a key's text, or an integer as it is; only a type of another schema may have a cast of its own."""
+    if column.type in INTEGERS:
+        return key
     return f"pg_catalog.concat({key})" if _schema(column.type) else f"{key}::text"
 
 
-def _guards(columns: Sequence[Column]) -> list[str]:
+def _guard(columns: Sequence[Column]) -> str | None:
     """Check the values that have no bound by their type, where they are and before they travel.
 
-    Lengths are read from the values' headers, so that a large one is not fetched for it.
+    Lengths are read from the values' headers, so that a large one is not fetched for it. The divisor is zero, but no
+    constant, which the planner would work out for every row.
     """
-    open_ended = [column for column in columns if column.type not in FIXED and column.encoding not in BOUNDED]
-    return [_guard(column, SMALL // len(open_ended)) for column in open_ended]
+    open_ended = [column for column in columns if not _is_bounded(column)]
+    if not open_ended:
+        return None
+    sizes = [_size(column) for column in open_ended]
+    share = SMALL // len(open_ended)
+    large = " OR ".join(f"{size} > {min(share, most)}" for size, most in sizes)
+    return f"CASE WHEN {large} THEN 1 / (coalesce({sizes[0][0]}, 0) * 0) END"
 
 
-def _guard(column: Column, share: int) -> str:
+def _is_bounded(column: Column) -> bool:
+    return column.type in FIXED or column.encoding in BOUNDED or bool(SHORT.fullmatch(column.type))
+
+
+def _size(column: Column) -> tuple[str, int]:
+    """Return the expression of a value's length, and the most that it may be."""
     name = DIALECT.name(column.name)
     if NATIVE_TEXT.fullmatch(column.type) or column.type == "bytea":
-        size, most = f"pg_catalog.octet_length({name})", share
-    else:
-        size, most = f"pg_catalog.pg_column_size({name})", min(share, SMALL_DATUM)
-    return f"CASE WHEN {size} > {most} THEN 1 / ({size} - {size}) END"
+        return f"pg_catalog.octet_length({name})", SMALL
+    return f"pg_catalog.pg_column_size({name})", SMALL_DATUM
 
 
-def _object(columns: Sequence[Column], guards: Sequence[str]) -> str:
+def _object(columns: Sequence[Column], guard: str | None) -> str:
     """Build the expression of a row's JSON object: member names are constants, values are rendered.
 
-    A guard that holds adds nothing: `concat` leaves NULL out.
+    A guard that finds nothing adds nothing: `concat` leaves NULL out.
     """
     if not columns:
         return "'{}'::text"
@@ -101,8 +124,7 @@ def _object(columns: Sequence[Column], guards: Sequence[str]) -> str:
     ]
     calls = [", ".join(members[at : at + COLUMNS_A_CALL]) for at in range(0, len(members), COLUMNS_A_CALL)]
     parts = calls if len(calls) == 1 else [f"pg_catalog.concat({call})" for call in calls]
-    checks = [", ".join(guards[at : at + COLUMNS_A_CALL]) for at in range(0, len(guards), COLUMNS_A_CALL)]
-    parts += ["'}'", *(f"pg_catalog.concat({check})" for check in checks)]
+    parts += ["'}'", *([guard] if guard else [])]
     return f"pg_catalog.concat({', '.join(parts)})"
 
 
