@@ -1,4 +1,4 @@
-"""What every engine promises about reading, checked against a real server of each kind."""
+"""What every engine promises about reading, checked against a server of each kind (R-000-95)."""
 
 import json
 from dataclasses import replace

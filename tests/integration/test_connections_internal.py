@@ -97,7 +97,7 @@ def test_the_operators_datasource_cannot_be_changed_or_copied(operated: Rig) -> 
 
 
 def test_a_job_of_any_product_reads_the_operators_datasource(operated: Rig) -> None:
-    """Issue: no product, and extract resolves it as submit does."""
+    """R-000-8: no product, and extract resolves it as submit does."""
     for product in ("payments", "sales"):
         body = {"dataRequest": {"mappedFields": {"ledger": {"accounts": ["id"]}}}, "metadata": {"source": product}}
         posted = operated.post(body)
@@ -107,7 +107,7 @@ def test_a_job_of_any_product_reads_the_operators_datasource(operated: Rig) -> N
 
 
 def test_the_operators_datasource_is_not_probed_at_submit(operated: Rig) -> None:
-    """Reference 2.7: it is accepted while it is down, and fails as a job."""
+    """R-000-66: it is accepted while it is down, and fails as a job."""
     posted = job(operated, "dead", ["id"])
     assert posted.status == 202, posted
     assert operated.http("POST", f"/v1/fetcher/{posted.json()['jobId']}/cancel").status == 202
