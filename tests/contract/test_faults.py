@@ -173,12 +173,13 @@ def test_a_server_that_computes_in_silence_is_left_to_work(source: Source) -> No
         list(session.read(Reader(session, source).plan("slow"), None))
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_slow_consumer_is_no_stall(source: Source) -> None:
+def test_a_slow_consumer_is_no_stall(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patience is that of the slowest stand-in, which needs seconds for rows of 1 MiB."""
+    monkeypatch.setattr(_watchdog, "STALL", 5.0)
     with opened(source) as session:
         pages = session.read(Reader(session, source).plan("heavy", page_bytes=10_000_000), None)
         first = next(pages).rows
-        time.sleep(2.5)
+        time.sleep(6.5)
         assert first + sum(page.rows for page in pages) == HEAVY
 
 
