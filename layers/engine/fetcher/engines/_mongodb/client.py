@@ -1,6 +1,5 @@
 """Opening a driver's client from parts: the checked address, TLS for the name, and no URI that could carry a secret."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
@@ -10,6 +9,7 @@ import pymongo
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
+from fetcher.engines._pem import memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -122,17 +122,8 @@ def _tls(to: Connection, secret: Secret, files: ExitStack) -> Mapping[str, Any]:
         return {"tls": False}
     certificate = "\n".join(filter(None, (secret.tls_key, secret.tls_certificate)))
     texts = {"tlsCAFile": secret.tls_ca if mode in CHECKED else None, "tlsCertificateKeyFile": certificate}
-    named = {name: _file(text, files) for name, text in texts.items() if text}
+    named = {name: memory_file(text, files) for name, text in texts.items() if text}
     return {"tls": True, "tlsInsecure": mode in UNCHECKED, **named}
-
-
-def _file(text: str, files: ExitStack) -> str:
-    """Keep a PEM in memory, readable by this user alone, for as long as it takes to read it."""
-    descriptor = os.memfd_create("tls")
-    files.callback(os.close, descriptor)
-    os.fchmod(descriptor, 0o600)
-    os.write(descriptor, text.encode())
-    return f"/proc/self/fd/{descriptor}"
 
 
 def _check_against(client: Client, name: str) -> None:

@@ -1,8 +1,8 @@
 """TLS by the four modes of MySQL, doing what they say, with certificates given as text."""
 
-import os
 import ssl
 
+from fetcher.engines._pem import identify
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -37,18 +37,7 @@ def _context(secret: Secret, *, verified: bool) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if secret.tls_certificate:
-            _identify(context, secret.tls_certificate, secret.tls_key or "")
+            identify(context, secret.tls_certificate, secret.tls_key or "")
     except (ssl.SSLError, ValueError) as error:
         raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
     return context
-
-
-def _identify(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load the client's certificate from a file that exists only in memory: no key ever reaches a disk."""
-    descriptor = os.memfd_create("tls")
-    try:
-        os.write(descriptor, f"{certificate}\n{key}".encode())
-        # Without a password of our own OpenSSL would ask for one on a terminal.
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        os.close(descriptor)

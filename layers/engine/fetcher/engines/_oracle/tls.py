@@ -1,9 +1,9 @@
 """TLS by the modes that the API names, doing what they say, with certificates given as text and no wallet."""
 
-import os
 import ssl
 from typing import Any
 
+from fetcher.engines._pem import identify
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -48,18 +48,7 @@ def _context(host: str, secret: Secret, *, verified: bool) -> Context:
         else:
             made.load_default_certs()
         if secret.tls_certificate:
-            _identify(made, secret.tls_certificate, secret.tls_key or "")
+            identify(made, secret.tls_certificate, secret.tls_key or "")
     except (ssl.SSLError, ValueError) as error:
         raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
     return made
-
-
-def _identify(made: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load the client's certificate from a file that exists only in memory: no key ever reaches a disk."""
-    descriptor = os.memfd_create("tls")
-    try:
-        os.write(descriptor, f"{certificate}\n{key}".encode())
-        # Without a password of our own OpenSSL would ask for one on a terminal.
-        made.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        os.close(descriptor)

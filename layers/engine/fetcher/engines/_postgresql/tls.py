@@ -1,10 +1,10 @@
 """TLS as libpq wants it: its own modes, and certificates as files that exist only in memory."""
 
-import os
 import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from fetcher.engines._pem import memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -17,16 +17,7 @@ def tls(to: Connection, secret: Secret, stack: ExitStack) -> Mapping[str, str]:
     if mode not in MODES:
         raise InvalidRequestError(f"unknown TLS mode {mode!r} for PostgreSQL; known: {', '.join(MODES)}")
     texts = {"sslrootcert": secret.tls_ca, "sslcert": secret.tls_certificate, "sslkey": secret.tls_key}
-    files = {name: _file(text, stack) for name, text in texts.items() if text and mode != "disable"}
+    files = {name: memory_file(text, stack) for name, text in texts.items() if text and mode != "disable"}
     if mode.startswith("verify"):
         files.setdefault("sslrootcert", ssl.get_default_verify_paths().cafile or "system")
     return {"sslmode": mode, **files}
-
-
-def _file(text: str, stack: ExitStack) -> str:
-    """Keep a PEM in memory, readable by this user alone: no key ever reaches a disk."""
-    descriptor = os.memfd_create("tls")
-    stack.callback(os.close, descriptor)
-    os.fchmod(descriptor, 0o600)
-    os.write(descriptor, text.encode())
-    return f"/proc/self/fd/{descriptor}"
