@@ -1,7 +1,6 @@
 """One attempt at an extraction: claim, work, then finish, fail, hand over or release (`design.md` §6, h to m)."""
 
 import time
-from contextlib import suppress
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -10,7 +9,7 @@ from extract.heart import Heart
 from extract.reading import opened, stored_request
 from extract.services import Services
 from extract.storing import Storing
-from fetcher.aws import queues, results
+from fetcher.aws import ending, queues
 from fetcher.aws.records import Completed, Failed
 from fetcher.aws.sweeping import stalled_error
 from fetcher.aws.telemetry import count, count_ended, logger
@@ -51,18 +50,14 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
 
 
 def announce(services: Services, ended: Extraction) -> None:
-    """Hint that an event waits in the outbox. A failure here is harmless: the sweeper hints again."""
-    try:
-        queues.send(services.sqs, services.settings.notifications_queue, ended.message)
-    except (ClientError, BotoCoreError):
-        logger.exception("the event waits for the sweeper")
+    """Hint that an event waits in the outbox."""
+    ending.announce(services.sqs, services.settings.notifications_queue, ended)
     reach(Point.NOTIFIED)
 
 
 def clean(services: Services, extraction: Extraction) -> None:
-    """Remove what a job that failed had stored; what this misses expires by the bucket's rules."""
-    with suppress(ClientError, BotoCoreError):
-        results.discard(services.s3, services.settings.bucket, extraction)
+    """Remove what a job that failed had stored."""
+    ending.clean(services.s3, services.settings.bucket, extraction)
 
 
 def _worked(

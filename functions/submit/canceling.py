@@ -1,10 +1,8 @@
 """The end of a job that was canceled while nobody worked on it; a live worker hears of it by its heartbeat."""
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from fetcher.aws import queues, results
+from fetcher.aws import ending
 from fetcher.aws.records import Failed
-from fetcher.aws.telemetry import count_ended, logger
+from fetcher.aws.telemetry import count_ended
 from fetcher.core.extraction import Extraction
 from fetcher.errors import CanceledError, LostClaimError
 from submit.services import Services
@@ -17,9 +15,6 @@ def end_canceled(services: Services, extraction: Extraction) -> Extraction:
     except LostClaimError:
         return extraction
     count_ended(ended)
-    try:
-        results.discard(services.s3, services.settings.bucket, ended)
-        queues.send(services.sqs, services.settings.notifications_queue, ended.message)
-    except (ClientError, BotoCoreError):
-        logger.warning("the rest is left to the sweeper and to the bucket's rules", exc_info=True)
+    ending.clean(services.s3, services.settings.bucket, ended)
+    ending.announce(services.sqs, services.settings.notifications_queue, ended)
     return ended

@@ -4,9 +4,8 @@ from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.exceptions import BotoCoreError, ClientError
 
-from fetcher.aws import queues, results
+from fetcher.aws import ending, queues
 from fetcher.aws.records import Due, Failed, Outbox
 from fetcher.aws.sweeping import Action, decide
 from fetcher.aws.telemetry import count, count_ended, logger, metrics
@@ -67,17 +66,9 @@ def _fail(at: Services, extraction: Extraction, error: FetcherError) -> bool:
     except LostClaimError:
         return False
     count_ended(ended)
-    _clean(at, ended)
-    queues.send(at.sqs, at.settings.notifications_queue, ended.message)
+    ending.clean(at.s3, at.settings.bucket, ended)
+    ending.announce(at.sqs, at.settings.notifications_queue, ended)
     return True
-
-
-def _clean(at: Services, ended: Extraction) -> None:
-    """Remove what the job had stored; what this misses expires by the bucket's rules."""
-    try:
-        results.discard(at.s3, at.settings.bucket, ended)
-    except (ClientError, BotoCoreError):
-        logger.warning("what the job had stored is left to its expiry", exc_info=True)
 
 
 def _outbox(at: Services, outbox: Outbox) -> bool:
