@@ -25,7 +25,7 @@ class Strict(BaseModel):
 class SecretReference(Strict):
     """A member of a JSON secret in Secrets Manager, under `fetcher/connections/<tenant>/`."""
 
-    secretId: Annotated[str, Field(min_length=1, max_length=512)]  # noqa: N815
+    secretId: Annotated[str, Field(min_length=1, max_length=512)]  # noqa: N815 - the API's name
     field: Annotated[str, Field(min_length=1, max_length=255)] = "password"
 
 
@@ -72,12 +72,12 @@ class ConnectionBody(Strict):
         }
     )
 
-    configName: Annotated[str, Field(min_length=3, max_length=100, pattern=CONFIG_NAME)]  # noqa: N815
+    configName: Annotated[str, Field(min_length=3, max_length=100, pattern=CONFIG_NAME)]  # noqa: N815 - the API's name
     type: Literal["POSTGRESQL", "MYSQL", "ORACLE", "SQL_SERVER", "MONGODB"]
     host: Annotated[str, Field(min_length=1, max_length=253)]
     port: Annotated[int, Field(ge=1, le=65_535)]
-    databaseName: _Text  # noqa: N815
-    userName: _Text  # noqa: N815
+    databaseName: _Text  # noqa: N815 - the API's name
+    userName: _Text  # noqa: N815 - the API's name
     password: Annotated[_Password, Field(repr=False)]
     # `schema` would shadow a method of BaseModel
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=255)] = None

@@ -27,7 +27,7 @@ PATH = "/v1/fetcher"
 POLL_SECONDS = "2"
 LINK_SECONDS = 900
 
-router = Router()  # type: ignore[no-untyped-call]
+router = Router()  # type: ignore[no-untyped-call] # Powertools' constructor has no types
 
 
 @router.post(PATH, summary="Post an extraction job", tags=["jobs"])

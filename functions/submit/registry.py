@@ -32,7 +32,7 @@ IfMatch = Annotated[str | None, Header(alias="If-Match", description="the versio
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Product = Annotated[str | None, Header(alias="X-Product-Name", description="1 to 100 letters, digits, '-' or '_'")]
 
-router = Router()  # type: ignore[no-untyped-call]
+router = Router()  # type: ignore[no-untyped-call] # Powertools' constructor has no types
 
 
 @router.post(PATH, summary="Register a connection", tags=["connections"])

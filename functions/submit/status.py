@@ -16,7 +16,7 @@ from submit.services import Services, services
 
 CHECK_SECONDS = 2.0
 
-router = Router()  # type: ignore[no-untyped-call]
+router = Router()  # type: ignore[no-untyped-call] # Powertools' constructor has no types
 
 
 @router.get("/health", summary="The process answers", tags=["status"])

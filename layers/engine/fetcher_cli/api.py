@@ -130,8 +130,8 @@ def _with_token(url: str) -> Sign:
 def _signed_by_aws(url: str) -> Sign:
     """Sign with the caller's AWS credentials (SigV4), for deployments with the authorizer `iam`."""
     import boto3  # noqa: PLC0415 - half a second that only this needs
-    from botocore.auth import SigV4Auth  # noqa: PLC0415
-    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
+    from botocore.auth import SigV4Auth  # noqa: PLC0415 - only for `--iam`
+    from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - only for `--iam`
 
     session = boto3.Session()
     credentials, region = session.get_credentials(), _region(url) or os.environ.get("AWS_REGION") or session.region_name

@@ -127,7 +127,7 @@ def _resources(stack: str | None) -> Resources | None:
 
 def _outputs(stack: str) -> dict[str, str]:
     import boto3  # noqa: PLC0415 - half a second that only this needs
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - as late as boto3
 
     try:
         described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
@@ -156,7 +156,7 @@ def _client(at: Resources, service: str) -> Any:
 
 
 def _seen(name: str, look: Callable[[], tuple[str, str]]) -> Check:
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - as late as boto3
 
     try:
         return Check(name, *look())

@@ -46,4 +46,4 @@ def _client(service: str, seconds: float | None, tries: int) -> Any:
                 retries={"mode": "standard", "total_max_attempts": tries},
             )
         )
-    return boto3.client(service, config=config)  # type: ignore[call-overload]
+    return boto3.client(service, config=config)  # type: ignore[call-overload] # the name is no literal

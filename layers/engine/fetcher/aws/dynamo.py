@@ -137,7 +137,7 @@ class _Speller:
         return " ".join(clauses)
 
     def spelled(self, **expressions: str) -> Spelled:
-        spelled: Spelled = {"ExpressionAttributeNames": self.names, **expressions}  # type: ignore[typeddict-item]
+        spelled: Spelled = {"ExpressionAttributeNames": self.names, **expressions}  # type: ignore[typeddict-item] # from keywords
         if self.values:
             spelled["ExpressionAttributeValues"] = self.values
         return spelled

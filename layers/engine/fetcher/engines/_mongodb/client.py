@@ -87,7 +87,7 @@ def direct(to: Connection) -> bool:
 def descriptor(client: Client) -> int:
     """Find the session's one socket, for which the driver has no public way."""
     address = client.address
-    server = client._topology.get_server_by_address(address) if address else None  # noqa: SLF001
+    server = client._topology.get_server_by_address(address) if address else None  # noqa: SLF001 - see above
     if server is None or not server.pool.conns:
         raise PyMongoError("the connection is gone")
     return server.pool.conns[0].conn.fileno()

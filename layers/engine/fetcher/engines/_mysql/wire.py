@@ -60,7 +60,7 @@ def wire(connection: Opened, execute: str, beat: Callable[[], None]) -> Wire:
 
 def _taken(connection: Any) -> tuple[BufferedReader, int]:
     """Make the driver forget its result, which it would read to the end, and take over its stream."""
-    stream, sequence, result = connection._rfile, connection._next_seq_id, connection._result  # noqa: SLF001
+    stream, sequence, result = connection._rfile, connection._next_seq_id, connection._result  # noqa: SLF001 - the driver offers no bulk read
     if not (isinstance(stream, BufferedReader) and isinstance(sequence, int) and result.unbuffered_active):
         raise AttributeError("another driver than expected")
     result.unbuffered_active = False
@@ -70,7 +70,7 @@ def _taken(connection: Any) -> tuple[BufferedReader, int]:
 def abandoned(connection: Any) -> None:
     """Drop the socket with whatever is still on its way: the driver alone would read it to the end."""
     with suppress(AttributeError):
-        connection._result.unbuffered_active = False  # noqa: SLF001
+        connection._result.unbuffered_active = False  # noqa: SLF001 - nor a way to stop
     closed(connection)
 
 
