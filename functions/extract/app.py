@@ -13,6 +13,7 @@ from extract.attempt import attempt
 from extract.services import services
 from fetcher.aws import queues
 from fetcher.aws.telemetry import logger, metrics
+from fetcher.core.faults import Point, reach
 
 LONGEST_WAIT = 60
 """Seconds until a message whose handling failed is seen again, at most; the queue's own timeout is hours."""
@@ -44,5 +45,6 @@ def _soon(record: SQSRecord) -> None:
         queues.look_again(
             services().sqs, services().settings.work_queue, record.receipt_handle, randint(1, LONGEST_WAIT)
         )
+        reach(Point.HIDDEN)
     except (ClientError, BotoCoreError):
         logger.warning("the message keeps its long wait", exc_info=True)

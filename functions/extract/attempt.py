@@ -1,4 +1,4 @@
-"""One attempt at an extraction: claim, work, then finish, fail, hand over or release (`design.md` §6, h to m)."""
+"""One attempt at an extraction: claim, work, then finish, fail, hand over, wait or release (`design.md` §6, h to m)."""
 
 import time
 from uuid import uuid4
@@ -9,18 +9,19 @@ from extract.heart import Heart
 from extract.reading import opened, stored_request
 from extract.services import Services
 from extract.storing import Storing
-from fetcher.aws import ending, queues
+from extract.waiting import admitted, send_next, wait
+from fetcher.aws import ending
 from fetcher.aws.records import Completed, Failed
 from fetcher.aws.sweeping import stalled_error
-from fetcher.aws.telemetry import count, count_ended, logger
+from fetcher.aws.telemetry import count, logger
 from fetcher.core.extraction import Extraction, Message
 from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import STALLED_LIMIT
 from fetcher.core.progress import Progress
-from fetcher.core.retry import attempts
+from fetcher.core.retry import LONGEST_WAIT, wait_after
 from fetcher.core.run import Reader
-from fetcher.core.stop import Paused, Stop
-from fetcher.errors import CanceledError, FetcherError, LostClaimError
+from fetcher.core.stop import THE_SOURCE, Paused, Stop, Waiting
+from fetcher.errors import CanceledError, FetcherError, LostClaimError, TimedOutError, UnavailableError
 
 
 def attempt(services: Services, message: Message, remaining_seconds: float) -> None:
@@ -42,22 +43,10 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         return
     except Exception:
         services.extractions.release(extraction)
+        ending.free(services, extraction)
         raise
     if ended is not None:
-        reach(Point.FINISHED)
-        count_ended(ended)
-        announce(services, ended)
-
-
-def announce(services: Services, ended: Extraction) -> None:
-    """Hint that an event waits in the outbox."""
-    ending.announce(services.sqs, services.settings.notifications_queue, ended)
-    reach(Point.NOTIFIED)
-
-
-def clean(services: Services, extraction: Extraction) -> None:
-    """Remove what a job that failed had stored."""
-    ending.clean(services.s3, services.settings.bucket, extraction)
+        ending.follow(services, ended)
 
 
 def _worked(
@@ -67,56 +56,46 @@ def _worked(
     settings = services.settings
     left = settings.limits.seconds - extraction.spent_ms / 1000
     stop = Stop(left, remaining_seconds - settings.margin_seconds)
-    heart = Heart(
-        services.beats,
-        extraction,
-        stop,
-        lease_seconds=settings.lease_ms / 1000,
-        every_seconds=settings.heartbeat_seconds,
-        claimed_at=claimed_at,
-    )
+    heart = Heart(services.beats, services.renewals, extraction, stop, settings, claimed_at=claimed_at)
     try:
         with heart:
             _check(extraction)
             outcome = _Work(services, heart, stop).done()
     except Paused:
-        return _handed_over(services, heart.extraction)
+        return _left(services, heart.extraction, None)
+    except Waiting as waiting:
+        return _left(services, heart.extraction, waiting)
     except (LostClaimError, ClientError, BotoCoreError):
         raise
     except FetcherError as error:
         return _failed(services, heart.extraction, error)
-    return _finished(services, heart.extraction, outcome)
-
-
-def _finished(services: Services, extraction: Extraction, outcome: Completed) -> Extraction:
-    """Finish; a cancel that came first makes it a failure, whose object must go."""
-    ended = services.extractions.terminate(extraction, outcome, claimed=True)
-    if ended.result is None:
-        clean(services, ended)
-    return ended
+    return services.extractions.terminate(heart.extraction, outcome, claimed=True)
 
 
 def _failed(services: Services, extraction: Extraction, error: FetcherError) -> Extraction:
     # Not the traceback: the driver's own text is in it, and may hold a row's value.
     logger.warning("the job failed", extra={"error": error.public(), "cause": type(error.__cause__).__name__})
-    ended = services.extractions.terminate(extraction, Failed(error), claimed=True)
-    clean(services, ended)
-    return ended
+    return services.extractions.terminate(extraction, Failed(error), claimed=True)
 
 
-def _handed_over(services: Services, extraction: Extraction) -> Extraction | None:
-    """Free the claim and send the next attempt's message; an accepted cancel ends the job instead."""
+def _left(services: Services, extraction: Extraction, waiting: Waiting | None) -> Extraction | None:
+    """Leave the rest to the next attempt, now or after a wait; an accepted cancel ends the job instead."""
     try:
-        following = services.extractions.hand_over(extraction)
-    except CanceledError as canceled:
-        return _failed(services, extraction, canceled)
-    reach(Point.HANDED_OVER)
-    logger.info("handed over to the next attempt", extra={"generation": following.generation})
-    try:
-        queues.send(services.sqs, services.settings.work_queue, following.message)
-    except (ClientError, BotoCoreError):
-        logger.exception("the next attempt waits for the sweeper")
+        if waiting is None:
+            _hand_over(services, extraction)
+        else:
+            wait(services, extraction, waiting)
+    except (CanceledError, TimedOutError) as error:
+        return _failed(services, extraction, error)
     return None
+
+
+def _hand_over(services: Services, extraction: Extraction) -> None:
+    """Free claim and slots, and send the next attempt's message."""
+    following = services.extractions.hand_over(extraction)
+    logger.info("handed over to the next attempt", extra={"generation": following.generation})
+    ending.free(services, extraction)
+    send_next(services, following)
 
 
 def _check(extraction: Extraction) -> None:
@@ -134,24 +113,46 @@ class _Work:
         self._services = services
         self._heart = heart
         self._stop = stop
-        self._retries = 0
 
     def done(self) -> Completed:
-        """Read, store and seal. Raises the last error of the source, or why everything should stop."""
-        return attempts(self._once, sleep=self._pause)
+        """Read, store and seal. Raises the last error of the source, `Waiting`, or why everything should stop."""
+        while True:
+            try:
+                return self._once()
+            except UnavailableError as error:
+                seconds = self._next_try(error)
+                if seconds is None:
+                    raise
+            self._stop.recover(seconds)
 
-    def _pause(self, seconds: float) -> None:
-        logger.info("a source is not available; trying again", extra={"seconds": round(seconds, 2)})
+    def _next_try(self, error: UnavailableError) -> float | None:
+        """Count the try; return the wait before the next one, or None if it was the last. Raises `Waiting`."""
+        self._heart.tried()
+        reach(Point.RETRIED)
+        seconds = wait_after(self._heart.extraction.tries, error)
+        if seconds is None:
+            return None
         count("Retries")
-        self._retries += 1
-        self._stop.recover(seconds)
+        logger.info("a source is not available; trying again", extra={"seconds": round(seconds, 2)})
+        if seconds > LONGEST_WAIT:
+            self._close_gate(error, seconds)
+            raise Waiting(seconds, THE_SOURCE) from error
+        return seconds
+
+    def _close_gate(self, error: UnavailableError, seconds: float) -> None:
+        """Keep everybody else from the source, too, for as long as it asked for."""
+        extraction = self._heart.extraction
+        connection = extraction.connections.get(error.where.datasource or "")
+        if connection is not None:
+            self._services.gates.close(extraction.tenant, connection, seconds)
 
     def _once(self) -> Completed:
         services, extraction = self._services, self._heart.extraction
         request = stored_request(services, extraction)
+        found = opened(services, extraction, request)
+        admitted(services, self._heart, found.workers)
         progress = Progress(sum(map(len, request.datasources.values())))
         self._heart.show(progress.shown)
-        found = opened(services, extraction, request)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
             plan = reader.plan()
-            return Storing(services, self._heart, self._stop, found, self._retries).stored(reader, plan)
+            return Storing(services, self._heart, self._stop, found).stored(reader, plan)

@@ -7,12 +7,11 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from extract.attempt import announce, clean
 from extract.services import Services, services
-from fetcher.aws import queues
+from fetcher.aws import ending, queues
 from fetcher.aws.records import Failed
 from fetcher.aws.sweeping import stalled_error
-from fetcher.aws.telemetry import count_ended, logger, metrics
+from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.extraction import Message
 from fetcher.errors import LostClaimError
 
@@ -43,6 +42,4 @@ def give_up(services: Services, message: Message) -> None:
     except LostClaimError:
         logger.info("a worker holds the job; it goes on")
         return
-    count_ended(ended)
-    clean(services, ended)
-    announce(services, ended)
+    ending.follow(services, ended)

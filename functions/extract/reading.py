@@ -32,17 +32,19 @@ def stored_request(services: Services, extraction: Extraction) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The sources of a request, in order, and the version of each connection they were made from."""
+    """The sources of a request, in order; and of each connection, by its id, the version and how many may read it."""
 
     sources: tuple[Source, ...]
     versions: Mapping[str, int]
+    workers: Mapping[str, int]
 
 
 def opened(services: Services, extraction: Extraction, request: Request) -> Opened:
     """Find every datasource again. Raises `InvalidRequestError` for one that went or changed hands."""
     found = {name: _stored(services, extraction, name) for name in sorted(request.datasources)}
     sources = (_source(services, extraction, name, at, request.datasources[name]) for name, at in found.items())
-    return Opened(tuple(sources), {at.id: at.version for at in found.values()})
+    at_once = {at.id: at.workers for at in found.values()}
+    return Opened(tuple(sources), {at.id: at.version for at in found.values()}, at_once)
 
 
 def _stored(services: Services, extraction: Extraction, name: str) -> Stored:

@@ -45,14 +45,13 @@ Plan = Mapping[str, Sequence[Query]]
 
 
 class Storing:
-    """Stores the result of one planned reader. `retries` is how often the attempt has begun again."""
+    """Stores the result of one planned reader."""
 
-    def __init__(self, services: Services, heart: Heart, stop: Stop, opened: Opened, retries: int) -> None:
+    def __init__(self, services: Services, heart: Heart, stop: Stop, opened: Opened) -> None:
         self._services = services
         self._heart = heart
         self._stop = stop
         self._opened = opened
-        self._retries = retries
         self._signer = Signer(services.keys.ring(), heart.extraction.tenant)
         self._bucket = services.settings.bucket
         self._limit = services.settings.limits.result_bytes
@@ -83,6 +82,7 @@ class Storing:
         versions = self._opened.versions
         if known is not None and known.upload_id and known.fits(plan_digest, versions) and self._has_room(extraction):
             self._heart.go_on()
+            reach(Point.GONE_ON)
             logger.info("going on from the checkpoint", extra={"parts": len(known.parts)})
             return known
         return self._begin(extraction, plan_digest)
@@ -93,8 +93,10 @@ class Storing:
         key = results.result_key(extraction.tenant, extraction.id, token)
         begun = Checkpoint(token, key, plan_digest=plan_digest, versions=self._opened.versions)
         self._heart.begin(begun)
+        reach(Point.BEGUN)
         with suppress(ClientError, BotoCoreError):  # what stays expires
             results.drop(self._services.s3, self._bucket, extraction)
+        reach(Point.DROPPED)
         return begun
 
     def _has_room(self, extraction: Extraction) -> bool:
@@ -110,10 +112,13 @@ class Storing:
 
         def started(upload_id: str) -> None:
             nonlocal known
+            reach(Point.UPLOAD_MADE)
             known = replace(known, upload_id=upload_id)
             self._heart.checkpoint(known)
+            reach(Point.UPLOAD_NOTED)
 
         def stored(parts: Sequence[Part], mark: Mark | None) -> None:
+            reach(Point.PART_SENT)
             if mark is not None:
                 self._heart.checkpoint(replace(known, parts=tuple(parts), mark=mark))
             reach(Point.PART_STORED)
@@ -205,7 +210,8 @@ class Storing:
             completed_at=now,
             attempts=extraction.attempts,
             engine_version=__version__,
-            retries=self._retries,
+            retries=extraction.retries,
+            waits=extraction.waits,
         )
 
 

@@ -58,6 +58,7 @@ def notify(services: Services, message: Message) -> None:
     if outbox is None or outbox.published_at is not None:
         logger.info("nothing to publish")
         return
+    reach(Point.PUBLISHING)
     publish(services.events, services.bus, outbox)
     reach(Point.PUBLISHED)
     if services.outboxes.published(outbox):

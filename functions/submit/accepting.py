@@ -102,6 +102,7 @@ def _store_body(services: Services, accepted: Accepted, job: JobBody) -> Accepte
     if len(body) <= INLINE_BYTES:
         return accepted
     where = request_key(accepted.tenant, accepted.id)
+    reach(Point.STORING_BODY)
     services.s3.put_object(Bucket=services.settings.bucket, Key=where, Body=body, ContentType="application/json")
     reach(Point.BODY_STORED)
     return accepted.stored_at(where)
@@ -110,6 +111,7 @@ def _store_body(services: Services, accepted: Accepted, job: JobBody) -> Accepte
 def _create(services: Services, caller: Caller, accepted: Accepted, replaces: str | None) -> Answer:
     """Write lock and extraction in one transaction; the loser of a race answers with the winner."""
     for _ in range(_LOCK_TRIES):
+        reach(Point.ACCEPTING)
         outcome = services.extractions.accept(accepted, replaces)
         if isinstance(outcome, Extraction):
             reach(Point.ACCEPTED)

@@ -2,7 +2,6 @@
 
 from fetcher.aws import ending
 from fetcher.aws.records import Failed
-from fetcher.aws.telemetry import count_ended
 from fetcher.core.extraction import Extraction
 from fetcher.errors import CanceledError, LostClaimError
 from submit.services import Services
@@ -14,7 +13,5 @@ def end_canceled(services: Services, extraction: Extraction) -> Extraction:
         ended = services.extractions.terminate(extraction, Failed(CanceledError("the job was canceled")), claimed=False)
     except LostClaimError:
         return extraction
-    count_ended(ended)
-    ending.clean(services.s3, services.settings.bucket, ended)
-    ending.announce(services.sqs, services.settings.notifications_queue, ended)
+    ending.follow(services, ended)
     return ended

@@ -9,6 +9,7 @@ from fetcher.core.canonical import dumps
 from fetcher.core.kinds import CONFIG_NAME, tls_problem
 from fetcher.core.request import MAX_METADATA_BYTES
 from fetcher.errors import InvalidRequestError, Problem
+from fetcher.model import DEFAULT_WORKERS, MOST_WORKERS
 from submit.schemas import Checked
 
 PEM_LENGTH = 16_384
@@ -54,6 +55,14 @@ class Tls(Strict):
     key: Annotated[_Key | None, Field(repr=False)] = None
 
 
+class ConnectionLimits(Strict):
+    """What the source is to bear; a member that is absent or null has its default."""
+
+    maxWorkers: Annotated[  # noqa: N815 - the API's name
+        int | None, Field(ge=1, le=MOST_WORKERS, description=f"jobs that read at once; {DEFAULT_WORKERS} by default")
+    ] = None
+
+
 class ConnectionBody(Strict):
     """The body that registers a connection; the password is kept sealed and never comes back."""
 
@@ -68,6 +77,7 @@ class ConnectionBody(Strict):
                 "userName": "reader",
                 "password": {"secretId": "fetcher/connections/default/payments", "field": "password"},
                 "ssl": {"mode": "verify-full"},
+                "limits": {"maxWorkers": 3},
             }
         }
     )
@@ -82,6 +92,7 @@ class ConnectionBody(Strict):
     # `schema` would shadow a method of BaseModel
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=255)] = None
     ssl: Tls | None = None
+    limits: ConnectionLimits | None = None
     metadata: dict[str, Any] | None = None
 
     @field_validator("host", "databaseName", "userName", "schema_", "password")
@@ -107,6 +118,11 @@ class ConnectionBody(Strict):
         if value is not None and len(dumps(value).encode()) > MAX_METADATA_BYTES:
             raise PydanticCustomError("too_large", "must have at most {most} bytes", {"most": MAX_METADATA_BYTES})
         return value
+
+    @property
+    def max_workers(self) -> int | None:
+        """The number of readers that was asked for, or None for the default."""
+        return self.limits.maxWorkers if self.limits else None
 
     def tls_problem(self) -> str | None:
         """Say what is wrong with the TLS mode for this kind, if anything."""

@@ -71,7 +71,7 @@ _PROBLEM = _object(
     additionalProperties=False,
 )
 _CONNECTION = _object(
-    "id configName type host port databaseName userName",
+    "id configName type host port databaseName userName limits",
     {
         "id": _ID,
         "productName": _text(),
@@ -83,6 +83,7 @@ _CONNECTION = _object(
         "userName": _text(),
         "schema": _text(),
         "ssl": _object("mode", {"mode": _text()}, additionalProperties=False),
+        "limits": _object("maxWorkers", {"maxWorkers": _whole()}, additionalProperties=False),
         "metadata": _FREE,
         "internal": {"const": True, "description": "the operator's own: of no product, and not to be changed here"},
         "createdAt": _TIME,

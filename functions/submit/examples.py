@@ -19,6 +19,7 @@ CONNECTION: Mapping[str, Any] = {
     "userName": "reader",
     "productName": "payments",
     "ssl": {"mode": "verify-full"},
+    "limits": {"maxWorkers": 5},
     "createdAt": _TIME,
     "updatedAt": _TIME,
 }

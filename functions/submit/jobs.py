@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from fetcher.aws.results import erase
 from fetcher.aws.telemetry import count
 from fetcher.core.extraction import Extraction
+from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import Status
 from fetcher.errors import InvalidRequestError
 from submit import cursors
@@ -93,8 +94,10 @@ def get_manifest(job_id: str) -> Response[Any]:
 def cancel_job(job_id: str) -> Response[Any]:
     """Ask a job to stop; it ends as failed, family `canceled`, within seconds and at the source too."""
     extraction = _job(job_id)
+    reach(Point.CANCELING)
     if not services().extractions.cancel(extraction.tenant, extraction.id):
         raise InvalidRequestError("the job has ended already", code="FET-2007")
+    reach(Point.CANCEL_MARKED)
     canceled = end_canceled(services(), _job(job_id))
     headers = {"Location": f"{PATH}/{canceled.id}", "Retry-After": POLL_SECONDS}
     return answer(202, {"jobId": canceled.id, "status": str(canceled.status), "message": "Cancel accepted"}, headers)
@@ -107,8 +110,11 @@ def delete_result(job_id: str) -> Response[Any]:
     if not extraction.terminal:
         raise InvalidRequestError("the job has not ended; cancel it or wait", code="FET-2005")
     path = extraction.result["path"] if extraction.result else None
+    reach(Point.ERASING)
     erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id, path)
+    reach(Point.OBJECTS_ERASED)
     services().extractions.erased(extraction)
+    reach(Point.ERASED)
     return Response(204, None, None)
 
 

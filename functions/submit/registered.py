@@ -27,6 +27,7 @@ def view(stored: Stored) -> dict[str, Any]:
         "port": to.port,
         "databaseName": to.database,
         "userName": to.user,
+        "limits": {"maxWorkers": stored.workers},
     }
     optional = {
         "productName": stored.product,

@@ -42,6 +42,7 @@ def sealed(services: Services, at: Stored, body: ConnectionBody) -> Stored:
         secret=services.vault.seal(at.tenant, at.id, _secret(body)),
         metadata=dumps(body.metadata) if body.metadata else "",
         references={_MEMBERS[path]: _reference(given) for path, given in body.references().items()},
+        max_workers=body.max_workers,
     )
 
 
@@ -82,6 +83,7 @@ def document(services: Services, stored: Stored) -> dict[str, Any]:
         "password": kept.get("password", secret.password),
         "schema": to.schema,
         "ssl": _present(tls) if to.tls_mode is not None else None,
+        "limits": {"maxWorkers": stored.max_workers} if stored.max_workers is not None else None,
         "metadata": strict_loads(stored.metadata) if stored.metadata else None,
     }
     return _present(whole)

@@ -11,6 +11,7 @@ from fetcher.aws.outboxes import Outboxes
 from fetcher.aws.rates import Rates
 from fetcher.aws.schemas import Schemas
 from fetcher.aws.secrets import Vault
+from fetcher.aws.slots import Slots
 from fetcher.aws.sources import Sources
 from fetcher.aws.sweeping import Overdue
 from fetcher.core.clock import now_ms
@@ -32,6 +33,7 @@ class Services:
     sources: Sources
     schemas: Schemas
     rates: Rates
+    slots: Slots
     sqs: Any
     s3: Any
 
@@ -53,6 +55,7 @@ def services() -> Services:
         sources=Sources(vault, settings),
         schemas=Schemas(dynamodb, settings.main_table, now_ms),
         rates=Rates(dynamodb, settings.main_table, now_ms),
+        slots=Slots(dynamodb, settings.main_table, now_ms, lease_ms=settings.lease_ms),
         sqs=client("sqs"),
         s3=client("s3"),
     )

@@ -8,8 +8,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fetcher.aws import ending, queues
 from fetcher.aws.records import Due, Failed, Outbox
 from fetcher.aws.sweeping import Action, decide
-from fetcher.aws.telemetry import count, count_ended, logger, metrics
+from fetcher.aws.telemetry import count, logger, metrics
 from fetcher.core.extraction import Extraction, Message
+from fetcher.core.faults import Point, reach
 from fetcher.errors import FetcherError, LostClaimError
 from submit.services import Services, services
 
@@ -51,12 +52,17 @@ def sweep(at: Services, due: Due, item: Extraction | Outbox | None) -> bool:
 
 def _extraction(at: Services, due: Due, extraction: Extraction) -> bool:
     action, error = decide(extraction, at.clock(), at.settings.max_queued_ms)
-    if action is Action.WAIT or not at.overdue.take(due):
+    if action is Action.WAIT:
         return False
+    reach(Point.SWEEPING)
+    if not at.overdue.take(due):
+        return False
+    reach(Point.SWEPT)
     logger.info("swept", extra={"extraction_id": extraction.id, "action": str(action)})
     if error is not None:
         return _fail(at, extraction, error)
     queues.send(at.sqs, at.settings.work_queue, extraction.message)
+    reach(Point.SENT_AGAIN)
     return True
 
 
@@ -65,16 +71,16 @@ def _fail(at: Services, extraction: Extraction, error: FetcherError) -> bool:
         ended = at.extractions.terminate(extraction, Failed(error), claimed=False)
     except LostClaimError:
         return False
-    count_ended(ended)
-    ending.clean(at.s3, at.settings.bucket, ended)
-    ending.announce(at.sqs, at.settings.notifications_queue, ended)
+    ending.follow(at, ended)
     return True
 
 
 def _outbox(at: Services, outbox: Outbox) -> bool:
     if not at.outboxes.take(outbox):
         return False
+    reach(Point.OUTBOX_SWEPT)
     queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
+    reach(Point.NOTIFIED_AGAIN)
     return True
 
 

@@ -67,6 +67,7 @@ ENVIRONMENT = {
         "FETCHER_LEASE_SECONDS",
         "FETCHER_HEARTBEAT_SECONDS",
         "FETCHER_STALL_SECONDS",
+        "FETCHER_MAX_QUEUED_HOURS",
     },
     "DeadLetterFunction": {"FETCHER_BUCKET", "FETCHER_NOTIFICATIONS_QUEUE_URL"},
     "NotifyFunction": {"FETCHER_BUS"},
@@ -79,7 +80,7 @@ CONNECTION_SECRETS = (
 WRITE = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 CONSUME = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 CLEAN_UP = {
-    "${MainTable.Arn}": {*WRITE, "dynamodb:GetItem"},
+    "${MainTable.Arn}": {*WRITE, "dynamodb:GetItem", "dynamodb:Query"},
     "${Bucket.Arn}": {"s3:ListBucket"},
     "${Bucket.Arn}/results/*": {"s3:AbortMultipartUpload", "s3:DeleteObject"},
     "${Bucket.Arn}/manifests/*": {"s3:DeleteObject"},
@@ -109,7 +110,7 @@ RIGHTS: Mapping[str, Mapping[str, set[str]]] = {
     },
     "ExtractRole": {
         "${ExtractLogGroup.Arn}": LOG_ACTIONS,
-        "${MainTable.Arn}": {*WRITE, "dynamodb:GetItem"},
+        "${MainTable.Arn}": {*WRITE, "dynamodb:GetItem", "dynamodb:Query"},
         "${ConnectionsTable.Arn}": {"dynamodb:GetItem"},
         "${WorkQueue.Arn}": {*CONSUME, "sqs:ChangeMessageVisibility", "sqs:SendMessage"},
         "${NotificationsQueue.Arn}": {"sqs:SendMessage"},
@@ -138,7 +139,7 @@ RIGHTS: Mapping[str, Mapping[str, set[str]]] = {
 OF_SERVICE = {
     "submit": {"JobsCreated", "JobsDuplicate"},
     "sweeper": {"OutboxAgeSeconds", "Swept"},
-    "extract": {"JobsCompleted", "RowsRead", "BytesWritten", "ExtractionSeconds", "Attempts", "Retries"},
+    "extract": {"JobsCompleted", "RowsRead", "BytesWritten", "ExtractionSeconds", "Attempts", "Retries", "Waits"},
     "notify": {"EventsPublished"},
 }
 SEARCHED = {"JobsFailed": "{Fetcher,family,service}", "ColdStart": "{Fetcher,function_name,service}"}

@@ -88,9 +88,28 @@ def test_null_clears_what_is_optional_and_is_refused_elsewhere(service: Rig) -> 
     refused(patch(service, one["id"], {"ssl": {"ca": "x"}}), 400, "FET-0402", "/ssl/mode")
 
 
+def test_the_number_of_readers_is_changed_and_cleared(service: Rig) -> None:
+    """Design §4, item 3: 5 unless it is set, and 5 again once it is cleared, one way or the other."""
+    one = registered(service, "narrowed").json()
+    assert one["limits"] == {"maxWorkers": 5}
+    for change, shown in (
+        ({"limits": {"maxWorkers": 50}}, 50),
+        ({"port": 2}, 50),
+        ({"limits": {"maxWorkers": None}}, 5),
+        ({"limits": {"maxWorkers": 1}}, 1),
+        ({"limits": None}, 5),
+    ):
+        assert patch(service, one["id"], change).json()["limits"] == {"maxWorkers": shown}
+        assert service.http("GET", f"{PATH}/{one['id']}").json()["limits"] == {"maxWorkers": shown}
+
+
 @pytest.mark.parametrize(
     ("change", "code", "pointer"),
     [
+        ({"limits": {"maxWorkers": 0}}, "FET-0001", "/limits/maxWorkers"),
+        ({"limits": {"maxWorkers": 51}}, "FET-0001", "/limits/maxWorkers"),
+        ({"limits": {"maxWorkers": "2"}}, "FET-0001", "/limits/maxWorkers"),
+        ({"limits": {"maxReaders": 2}}, "FET-0400", "/limits/maxReaders"),
         ({}, "FET-0001", ""),
         ([], "FET-0001", ""),
         ("x", "FET-0001", None),

@@ -94,6 +94,8 @@ def test_a_missing_member_is_named(service: Rig, member: str) -> None:
         ({"metadata": []}, "/metadata"),
         ({"metadata": {"x": "y" * 8_192}}, "/metadata"),
         ({"password": {"secretId": 7}}, "/password/secretId"),
+        ({"limits": {"maxWorkers": 0}}, "/limits/maxWorkers"),
+        ({"limits": 3}, "/limits"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_with_its_place(service: Rig, changed: dict[str, Any], pointer: str) -> None:

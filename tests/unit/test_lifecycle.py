@@ -37,6 +37,8 @@ BY_THE_CLAIM = (
     Event.GO_ON,
     Event.RELEASE,
     Event.HAND_OVER,
+    Event.WAIT,
+    Event.RETRY,
 )
 
 
@@ -161,6 +163,41 @@ def test_a_hand_over_kills_the_old_messages() -> None:
     assert handed is not None
     assert after(handed, Event.CLAIM, "w2", 2, old_message=True) is None
     assert after(handed, Event.CLAIM, "w2", 2, old_message=False) is not None
+
+
+def test_a_wait_is_no_failure_and_kills_the_old_messages() -> None:
+    """Design §6 j: `stalled` and `tries` untouched, the generation grows, the claim is free."""
+    item = {**NEW, "status": "processing", "claimToken": "w1", "leaseUntil": LEASE, "stalled": 3, "tries": 2}
+    waiting = after(item, Event.WAIT, "w1", 1, old_message=False)
+    assert waiting is not None
+    assert (waiting["stalled"], waiting["tries"], waiting["waits"], waiting["generation"]) == (3, 2, 1, 1)
+    assert "claimToken" not in waiting
+    assert after(waiting, Event.CLAIM, "w2", 2, old_message=True) is None
+    assert after({**item, "cancelRequestedAt": "t"}, Event.WAIT, "w1", 1, old_message=False) is None
+    canceled = after(waiting, Event.CANCEL, "anyone", 2, old_message=False)
+    assert canceled is not None
+    assert after(canceled, Event.FAIL_UNCLAIMED_CANCELED, "submit", 3, old_message=False) is not None
+
+
+def test_tries_outlive_the_attempt_and_a_checkpoint_forgives_them() -> None:
+    """Design §8: five tries over the whole extraction; a source that has answered since has five again."""
+    item: dict[str, Any] | None = {**NEW}
+    for event, worker in (
+        (Event.CLAIM, "w1"),
+        (Event.RETRY, "w1"),
+        (Event.HAND_OVER, "w1"),
+        (Event.CLAIM, "w2"),
+        (Event.RETRY, "w2"),
+        (Event.RELEASE, "w2"),
+        (Event.CLAIM, "w3"),
+    ):
+        assert item is not None
+        item = after(item, event, worker, 1, old_message=False)
+    assert item is not None
+    assert (item["tries"], item["retries"]) == (2, 2)
+    saved = after(item, Event.CHECKPOINT, "w3", 2, old_message=False)
+    assert saved is not None
+    assert (saved["tries"], saved["retries"]) == (0, 2)
 
 
 def test_an_accepted_cancel_can_only_end_as_canceled() -> None:

@@ -1,95 +1,58 @@
 """Waits between tries."""
 
-from collections.abc import Callable
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetcher.core.retry import LONGEST_WAIT, Backoff, attempts, delays
-from fetcher.errors import RefusedError, UnavailableError
+from fetcher.core.retry import LONGEST_WAIT, STANDARD, Backoff, slot_delay, wait_after
+from fetcher.errors import UnavailableError
+
+PLAIN = UnavailableError("later")
 
 
 def most() -> float:
     return 1.0
 
 
-def failing(*errors: Exception) -> Callable[[], str]:
-    left = list(errors)
-
-    def call() -> str:
-        if left:
-            raise left.pop(0)
-        return "done"
-
-    return call
-
-
 def test_the_bounds_double_from_1_second_to_10() -> None:
     """R-002-47, R-002-48."""
-    assert list(delays(most, Backoff(tries=7))) == [1, 2, 4, 8, 10, 10]
+    assert [wait_after(failed, PLAIN, most, Backoff(tries=8)) for failed in range(1, 8)] == [1, 2, 4, 8, 10, 10, 10]
 
 
 def test_five_tries_have_four_waits() -> None:
-    """R-002-49."""
-    assert len(list(delays(most))) == 4
+    """R-002-49: after the fifth there is none, whatever the source asks for."""
+    waits = [wait_after(failed, PLAIN, most) for failed in range(1, 7)]
+    assert waits == [1, 2, 4, 8, None, None]
+    assert wait_after(STANDARD.tries, UnavailableError("later", retry_after=1)) is None
 
 
-@given(st.floats(0, 1, exclude_max=True), st.builds(Backoff, st.floats(0, 100), st.floats(0, 100), st.integers(1, 20)))
-def test_every_wait_is_between_zero_and_its_bound(drawn: float, backoff: Backoff) -> None:
-    """R-002-47."""
-    waits = list(delays(lambda: drawn, backoff))
-    assert len(waits) == backoff.tries - 1
-    for attempt, wait in enumerate(waits):
-        assert 0 <= wait <= min(backoff.cap, backoff.base * 2**attempt)
-    assert all(one <= two for one, two in pairwise(waits))
+@given(
+    st.floats(0, 1, exclude_max=True),
+    st.builds(Backoff, st.floats(0, 100), st.floats(0, 100), st.integers(2, 2000)),
+    st.integers(1, 2000),
+)
+def test_every_wait_is_between_zero_and_its_bound(drawn: float, backoff: Backoff, failed: int) -> None:
+    """R-002-47: full jitter, and no overflow however long it goes on."""
+    wait = wait_after(failed, PLAIN, lambda: drawn, backoff)
+    assert (wait is None) == (failed >= backoff.tries)
+    if wait is not None:
+        assert 0 <= wait <= backoff.cap
+        assert wait <= backoff.base * 2**failed
 
 
-def test_a_call_that_comes_back_is_not_waited_for() -> None:
-    waits: list[float] = []
-    assert attempts(failing(), sleep=waits.append) == "done"
-    assert waits == []
-
-
-def test_what_is_unavailable_is_tried_again() -> None:
-    waits: list[float] = []
-    call = failing(UnavailableError("a"), UnavailableError("b"))
-    assert attempts(call, sleep=waits.append, random=most) == "done"
-    assert waits == [1, 2]
-
-
-def test_after_the_last_try_its_error_is_raised_without_a_wait() -> None:
-    """R-002-49."""
-    waits: list[float] = []
-    with pytest.raises(UnavailableError, match="try 5"):
-        attempts(failing(*(UnavailableError(f"try {n}") for n in range(1, 7))), sleep=waits.append, random=most)
-    assert waits == [1, 2, 4, 8]
-
-
-def test_what_is_refused_is_never_tried_again() -> None:
-    waits: list[float] = []
-    with pytest.raises(RefusedError):
-        attempts(failing(RefusedError("no")), sleep=waits.append)
-    assert waits == []
-
-
-def test_the_caller_may_say_what_is_worth_another_try() -> None:
-    call = failing(KeyError("conflict"))
-    assert attempts(call, lambda error: isinstance(error, KeyError), sleep=lambda _: None) == "done"
-
-
-@pytest.mark.parametrize(("after", "waited"), [(7.0, 7.0), (LONGEST_WAIT, LONGEST_WAIT), (0.0, 1.0), (-3.0, 1.0)])
-def test_the_wait_that_was_asked_for_wins_unless_it_has_passed(after: float, waited: float) -> None:
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [(7.0, 7.0), (LONGEST_WAIT, LONGEST_WAIT), (3_600.0, 3_600.0), (0.0, 1.0), (-3.0, 1.0), (None, 1.0)],
+)
+def test_the_wait_that_was_asked_for_wins_unless_it_has_passed(asked: float | None, waited: float) -> None:
     """R-002-44, R-002-46."""
-    waits: list[float] = []
-    attempts(failing(UnavailableError("later", after=after)), sleep=waits.append, random=most)
-    assert waits == [waited]
+    assert wait_after(1, UnavailableError("later", retry_after=asked), most) == waited
 
 
-def test_a_long_wait_is_left_to_the_caller() -> None:
-    waits: list[float] = []
-    with pytest.raises(UnavailableError) as caught:
-        attempts(failing(UnavailableError("later", after=LONGEST_WAIT + 1)), sleep=waits.append)
-    assert caught.value.after == LONGEST_WAIT + 1
-    assert waits == []
+@given(st.integers(0, 5000), st.floats(0, 1, exclude_max=True))
+def test_a_slot_is_asked_for_again_after_seconds_first_and_within_a_minute_always(waits: int, drawn: float) -> None:
+    """Design §6 j: jittered and growing; never at once, so that waiting is cheap, never over a minute."""
+    delay = slot_delay(waits, lambda: drawn)
+    assert 1 <= delay <= 60
+    assert waits or delay <= 2
+    assert waits < 5 or delay >= 30

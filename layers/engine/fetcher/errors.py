@@ -99,14 +99,17 @@ class RefusedError(FetcherError):
 
 
 class UnavailableError(FetcherError):
-    """Not now; no sooner than `after` seconds when the other side said so."""
+    """Not now; no sooner than `retry_after` seconds when the other side said so.
+
+    Over 20 of them, everything is given back meanwhile and nobody else asks the source either.
+    """
 
     family = "unavailable"
     code = "FET-2030"
 
-    def __init__(self, message: str, *, after: float | None = None, where: Where | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, where: Where | None = None) -> None:
         super().__init__(message, where=where)
-        self.after = after
+        self.retry_after = retry_after
 
 
 class LimitError(FetcherError):

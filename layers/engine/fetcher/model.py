@@ -10,6 +10,9 @@ OPERATORS: tuple[Operator, ...] = ("eq", "ne", "gt", "gte", "lt", "lte", "betwee
 
 WILDCARD = ("*",)
 
+DEFAULT_WORKERS, MOST_WORKERS = 5, 50
+"""Extractions that may read one connection at once: by default, and at most."""
+
 UNSAMPLED = "unsampled"
 """The type of a field that a schemaless source may have although no sample showed it."""
 

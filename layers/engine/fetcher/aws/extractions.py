@@ -5,6 +5,7 @@ from typing import Any
 
 from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
+from fetcher.aws.queues import LONGEST_DELAY
 from fetcher.aws.records import (
     Accepted,
     Completed,
@@ -22,6 +23,7 @@ from fetcher.core.canonical import strict_loads
 from fetcher.core.checkpoint import Checkpoint, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.extraction import Extraction, event_detail, from_item
+from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import (
     DISPATCHED_MS,
     KEEP_SECONDS,
@@ -147,6 +149,7 @@ class Extractions:
             "leaseUntil": now + self._lease_ms,
         }
         where = key(tenant, extraction_id)
+        reach(Point.CLAIMING)
         for event in (Event.CLAIM, Event.TAKE_OVER):
             try:
                 return from_item(dynamo.update(self._client, self._table, where, TABLE[event], given))
@@ -192,13 +195,28 @@ class Extractions:
 
         Raises `CanceledError` when a cancel came first, and `LostClaimError`.
         """
+        return self._handed_over(Event.HAND_OVER, extraction, self._clock() + 2 * self._dispatch_ms)
+
+    def wait(self, extraction: Extraction, seconds: int) -> Extraction:
+        """Free the claim until the wait is over; the errors are those of `hand_over`.
+
+        A wait that a message can carry is looked at a while after that message; a longer one by its time alone.
+        """
+        late = 2 * self._dispatch_ms if seconds <= LONGEST_DELAY else 0
+        return self._handed_over(Event.WAIT, extraction, self._clock() + seconds * 1000 + late)
+
+    def _handed_over(self, event: Event, extraction: Extraction, look_at: int) -> Extraction:
         given = {
             "claim": extraction.claim,
             "spentMs": extraction.spent_ms,
-            "lookAt": self._clock() + 2 * self._dispatch_ms,
+            "progress": extraction.progress,
+            "lookAt": look_at,
         }
+        reach(Point.HANDING_OVER)
         try:
-            return self._happen(Event.HAND_OVER, extraction, given)
+            following = self._happen(event, extraction, given)
+            reach(Point.HANDED_OVER)
+            return following
         except Refused as refused:
             found = from_item(refused.item) if refused.item else None
         if found is not None and found.claim == extraction.claim and found.cancel_requested_at is not None:
@@ -209,10 +227,17 @@ class Extractions:
 
     def release(self, extraction: Extraction) -> None:
         """Give the claim back after a failure that was not the job's; the same message may claim again."""
+        reach(Point.RELEASING)
         try:
             self._happen(Event.RELEASE, extraction, {"claim": extraction.claim, "lookAt": self._clock() + RELEASE_MS})
         except Refused:
             return
+        reach(Point.RELEASED)
+
+    def retry(self, extraction: Extraction, progress: Mapping[str, Any], spent_ms: int) -> Extraction:
+        """Count a try in vain. Raises `LostClaimError`."""
+        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms}
+        return self._mine(Event.RETRY, extraction, given)
 
     # --- ends
 
@@ -288,7 +313,9 @@ class Extractions:
                 for connection in sorted(set(extraction.connections.values()))
             ),
         ]
+        reach(Point.ENDING)
         dynamo.transact(self._client, actions, dynamo.token(extraction.id, extraction.claim or "", str(event), time))
+        reach(Point.FINISHED)
         ended = self.get(extraction.tenant, extraction.id)
         if ended is None:
             raise LostClaimError("the extraction is gone")

@@ -7,6 +7,8 @@ from fetcher.core.extraction import Message
 from fetcher.errors import UnavailableError
 
 VERSION = 1
+LONGEST_DELAY = 900
+"""Seconds that SQS can keep a message back."""
 
 
 def send(client: Any, url: str, message: Message, delay: int = 0) -> None:

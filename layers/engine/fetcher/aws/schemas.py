@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import dynamo
 from fetcher.aws.stored import Stored
+from fetcher.core.faults import Point, reach
 from fetcher.model import Catalog, Column, Encoding, Table
 from fetcher.ports import Clock
 
@@ -54,6 +55,8 @@ class Schemas:
             self._client.put_item(TableName=self._table, Item={**dynamo.marshal(item), "tables": {"B": body}})
         except (ClientError, BotoCoreError):
             _log.warning("the schema could not be cached", exc_info=True)
+        else:
+            reach(Point.REMEMBERED)
 
 
 def _key(stored: Stored, scope: Sequence[str]) -> dict[str, str]:

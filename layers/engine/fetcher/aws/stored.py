@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fetcher.aws.secrets import Reference, Sealed
-from fetcher.model import Connection, Secret
+from fetcher.model import DEFAULT_WORKERS, Connection, Secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Stored:
 
     `secret` is sealed, or in memory alone for an internal datasource, which the operator's environment
     describes. `references` are the members of the secret (by their name in `Secret`) that Secrets
-    Manager holds.
+    Manager holds. `max_workers` is None where the default is meant.
     """
 
     tenant: str
@@ -28,6 +28,12 @@ class Stored:
     version: int = 1
     deleted_at: str | None = None
     references: Mapping[str, Reference] = field(default_factory=dict)
+    max_workers: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many extractions may read it at once."""
+        return DEFAULT_WORKERS if self.max_workers is None else self.max_workers
 
     @property
     def internal(self) -> bool:
@@ -81,6 +87,7 @@ def to_item(stored: Stored) -> dict[str, Any]:
         "updatedAt": stored.updated_at,
         "version": stored.version,
         **({"references": references} if references else {}),
+        **({"limits": {"maxWorkers": stored.max_workers}} if stored.max_workers is not None else {}),
         **{name: value for name, value in optional.items() if value is not None},
     }
 
@@ -111,4 +118,5 @@ def from_item(item: Mapping[str, Any]) -> Stored:
         references={
             name: Reference(found["secretId"], found["field"]) for name, found in item.get("references", {}).items()
         },
+        max_workers=item.get("limits", {}).get("maxWorkers"),
     )

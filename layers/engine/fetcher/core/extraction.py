@@ -48,6 +48,9 @@ class Extraction:
     result: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     deleted_at: str | None = None
+    tries: int = 0
+    retries: int = 0
+    waits: int = 0
 
     @property
     def terminal(self) -> bool:
@@ -92,6 +95,9 @@ def from_item(item: Mapping[str, Any]) -> Extraction:
         result=item.get("result"),
         error=item.get("error"),
         deleted_at=item.get("deletedAt"),
+        tries=item.get("tries", 0),
+        retries=item.get("retries", 0),
+        waits=item.get("waits", 0),
     )
 
 

@@ -15,25 +15,81 @@ ARMED = "FETCHER_FAULT"
 
 
 class Point(StrEnum):
-    """A boundary between two effects."""
+    """A boundary between two effects on something outside the process, in the order of a job's life.
 
+    What several functions do is one point: an end is written by extract, sweeper, dead letter and cancel
+    alike. Where nothing lies between two effects, the point after the first is the one before the second.
+    """
+
+    # submit: a job is posted
+    STORING_BODY = "e-before-body"
     BODY_STORED = "e-after-body"
+    ACCEPTING = "f-before-transaction"
     ACCEPTED = "f-after-transaction"
     SENT = "g-after-send"
     DISPATCHED = "g-after-mark"
+
+    # submit: a cancel; a result is erased
+    CANCELING = "cancel-before-mark"
+    CANCEL_MARKED = "cancel-after-mark"
+    ERASING = "erase-before-objects"
+    OBJECTS_ERASED = "erase-after-objects"
+    ERASED = "erase-after-mark"
+
+    # extract: claim, protection of the sources, plan
+    CLAIMING = "h-before-claim"
     CLAIMED = "h-after-claim"
+    BEATEN = "h-after-heartbeat"
+    RELEASING = "h-before-release"
+    RELEASED = "h-after-release"
+    HIDDEN = "h-after-visibility"
+    TAKING = "j-before-slot"
+    TAKEN = "j-after-slot"
+    CLOSING = "j-before-gate"
+    CLOSED = "j-after-gate"
+    OPENED = "i-after-session"
+    REMEMBERED = "i-after-schema"
     PLANNED = "i-after-plan"
+
+    # extract: read, write, checkpoint
+    BEGUN = "k-after-begin"
+    DROPPED = "k-after-drop"
+    GONE_ON = "k-after-go-on"
     FIRST_PAGE = "k-after-first-page"
+    UPLOAD_MADE = "k-after-upload"
+    UPLOAD_NOTED = "k-after-note"
+    PART_SENT = "k-after-part-sent"
     PART_STORED = "k-after-part"
+    RETRIED = "k-after-retry"
+    HANDING_OVER = "k-before-hand-over"
+    HANDED_OVER = "k-after-hand-over"
+    NEXT_SENT = "k-after-next-send"
     READ = "k-after-read"
+
+    # extract: the result and its manifest are stored
     SEALED = "l-after-seal"
     STORED = "l-after-object"
     MANIFEST_STORED = "l-after-manifest"
-    HANDED_OVER = "k-after-hand-over"
-    FINISHED = "m-after-finish"
+
+    # whoever ends a job: extract, sweeper, dead letter, cancel
+    ENDING = "m-before-end"
+    FINISHED = "m-after-end"
+    CLEANED = "m-after-clean"
+    FREEING = "m-before-free"
+    FREED = "m-after-free"
     NOTIFIED = "n-after-send"
+
+    # notify
+    PUBLISHING = "n-before-publish"
     PUBLISHED = "n-after-publish"
     MARKED = "n-after-mark"
+
+    # sweeper
+    SWEEPING = "p-before-take"
+    SWEPT = "p-after-take"
+    SENT_AGAIN = "p-after-send"
+    OUTBOX_SWEPT = "p-after-outbox-take"
+    NOTIFIED_AGAIN = "p-after-outbox-send"
 
 
 def reach(point: Point, env: Mapping[str, str] = os.environ) -> None:

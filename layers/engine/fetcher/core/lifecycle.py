@@ -9,6 +9,8 @@ else writes its status, claim, generation or `lookAt`.
 
 `generation` is in the message and changes only by a hand-over, so old messages die by it. `stalled`
 counts claims over a dead lease and releases since the last checkpoint; five of them end the extraction.
+`tries` counts what a source was asked for in vain since the last checkpoint, over all attempts; `retries`
+and `waits` count for the manifest, and nothing sets them back.
 """
 
 from enum import StrEnum
@@ -61,7 +63,9 @@ class Event(StrEnum):
     SEAL = "seal"
     BEGIN = "begin an upload"
     GO_ON = "go on with an upload"
+    RETRY = "try again"
     HAND_OVER = "hand over"
+    WAIT = "wait"
     RELEASE = "release"
     FINISH = "finish"
     FAIL = "fail"
@@ -91,6 +95,13 @@ _CLAIMED = (
     *_LEASE,
 )
 _BEAT = (Put("progress", Of("progress")), Put("spentMs", Of("spentMs")), *_LEASE)
+_HANDED_OVER = (
+    Add("generation", 1),
+    Put("lookAt", Of("lookAt")),
+    Put("spentMs", Of("spentMs")),
+    Drop("claimToken"),
+    Drop("leaseUntil"),
+)
 _ENDED = (
     Put("completedAt", Of("time")),
     Put("expiresAt", Of("expiresAt")),
@@ -113,22 +124,15 @@ TABLE: dict[Event, Rule] = {
     Event.TAKE_OVER: Rule(every(THIS_GENERATION, DEAD_LEASE), (*_CLAIMED, Add("stalled", 1))),
     Event.BEAT: Rule(_mine(), _BEAT),
     Event.NOTE: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")))),
-    Event.CHECKPOINT: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")), Put("stalled", 0))),
+    Event.CHECKPOINT: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")), Put("stalled", 0), Put("tries", 0))),
+    Event.RETRY: Rule(_mine(), (*_BEAT, Add("tries", 1), Add("retries", 1))),
     Event.SEAL: Rule(_mine(), (*_BEAT, Put("phase", "seal"), Put("sealed", Of("sealed")))),
     Event.BEGIN: Rule(
         _mine(), (*_LEASE, Put("checkpoint", Of("checkpoint")), Put("writer", 0), Drop("phase"), Drop("sealed"))
     ),
     Event.GO_ON: Rule(_mine(), (*_LEASE, Add("writer", 1))),
-    Event.HAND_OVER: Rule(
-        _mine(NOT_CANCELED),
-        (
-            Add("generation", 1),
-            Put("lookAt", Of("lookAt")),
-            Put("spentMs", Of("spentMs")),
-            Drop("claimToken"),
-            Drop("leaseUntil"),
-        ),
-    ),
+    Event.HAND_OVER: Rule(_mine(NOT_CANCELED), _HANDED_OVER),
+    Event.WAIT: Rule(_mine(NOT_CANCELED), (*_HANDED_OVER, Put("progress", Of("progress")), Add("waits", 1))),
     Event.RELEASE: Rule(
         _mine(),
         (Add("stalled", 1), Put("lookAt", Of("lookAt")), Drop("claimToken"), Drop("leaseUntil")),

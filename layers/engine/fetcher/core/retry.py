@@ -1,17 +1,17 @@
-"""Waiting between tries: full jitter, bounded; pure, with randomness and sleep given from outside."""
+"""How long to wait before the next try, and when to give up; pure, with the counts kept by the caller.
+
+The counts are on the extraction's record, so that neither a crash nor a hand-over gives it new tries; a
+checkpoint does, because the source has answered since.
+"""
 
 import random as randomness
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from fetcher.errors import UnavailableError
 
-T = TypeVar("T")
-
 LONGEST_WAIT = 20.0
-"""Seconds worth sleeping through. A longer wait is the caller's: it gives its time back first."""
+"""Seconds worth sleeping through. A longer wait is left by giving everything back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,44 +22,33 @@ class Backoff:
     cap: float = 10.0
     tries: int = 5
 
+    def bound(self, failed: int) -> float:
+        """The longest wait after so many tries in vain, one or more."""
+        return float(min(self.cap, self.base * 2.0 ** min(failed - 1, 32)))
+
 
 STANDARD = Backoff()
+FOR_A_SLOT = Backoff(base=2.0, cap=60.0)
+"""Seconds first; later a minute, which is how long a slot may be free before somebody comes for it."""
 
 
-def delays(random: Callable[[], float] = randomness.random, backoff: Backoff = STANDARD) -> Iterator[float]:
-    """Yield the waits after each try but the last (R-002-47, R-002-49)."""
-    for attempt in range(backoff.tries - 1):
-        yield random() * min(backoff.cap, backoff.base * 2.0**attempt)
-
-
-def unavailable(error: Exception) -> bool:
-    """Whether the family of errors says: the same call, later."""
-    return isinstance(error, UnavailableError)
-
-
-def attempts(
-    call: Callable[[], T],
-    retryable: Callable[[Exception], bool] = unavailable,
-    sleep: Callable[[float], object] = time.sleep,
+def wait_after(
+    failed: int,
+    error: UnavailableError,
     random: Callable[[], float] = randomness.random,
     backoff: Backoff = STANDARD,
-) -> T:
-    """Call until it succeeds; raises the last error as it is.
+) -> float | None:
+    """Return the seconds to wait after the `failed`th try in vain, or None when it was the last.
 
-    A wait that the other side asked for replaces ours; one over `LONGEST_WAIT` ends the tries.
+    What the source asked for replaces ours, unless that moment has passed (R-002-44, R-002-46, R-002-47, R-002-49).
     """
-    for delay in delays(random, backoff):
-        try:
-            return call()
-        except Exception as error:
-            wait = _asked(error, delay)
-            if not retryable(error) or wait > LONGEST_WAIT:
-                raise
-        sleep(wait)
-    return call()
+    if failed >= backoff.tries:
+        return None
+    if error.retry_after is not None and error.retry_after > 0:
+        return error.retry_after
+    return random() * backoff.bound(failed)
 
 
-def _asked(error: Exception, delay: float) -> float:
-    """Zero or less means that the moment has passed: back off."""
-    after = error.after if isinstance(error, UnavailableError) else None
-    return after if after is not None and after > 0 else delay
+def slot_delay(waits: int, random: Callable[[], float] = randomness.random) -> float:
+    """Return the seconds until a slot is asked for again, after so many waits; never less than half the bound."""
+    return FOR_A_SLOT.bound(waits + 1) * (0.5 + random() / 2)

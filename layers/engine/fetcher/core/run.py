@@ -226,6 +226,7 @@ class Reader:
             opening = planned.source.open(self._stop.remaining())
             planned.session = planned.closing.enter_context(opening)
             planned.closing.enter_context(self._stop.watching(planned.session))
+            reach(Point.OPENED)
         return planned.session
 
     def _guarded(self, work: Callable[..., T], planned: _Planned, *more: object) -> T:

@@ -17,6 +17,19 @@ class Paused(Exception):  # noqa: N818 - no error: the attempt's time is up, the
     """Stop here and let the next attempt go on from the checkpoint."""
 
 
+A_SLOT, THE_SOURCE = "a slot", "the source"
+"""What an extraction can wait for, in the words that people read."""
+
+
+class Waiting(Exception):  # noqa: N818 - no error: the extraction goes on when the wait is over
+    """Give everything back and go on in so many seconds; `for_what` is one of the above."""
+
+    def __init__(self, seconds: float, for_what: str) -> None:
+        super().__init__(f"waiting for {for_what}")
+        self.seconds = seconds
+        self.for_what = for_what
+
+
 class Stop:
     """Shared by the reading threads, the heartbeat and whoever waits for them.
 

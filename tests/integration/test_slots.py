@@ -1,0 +1,305 @@
+"""Source slots: how many jobs read a connection at once, and what the others do meanwhile (`design.md` §6 j)."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from fetcher.core.faults import Point
+from tests.integration.test_bounds import source, view
+from tests.rig import EXTRACT, Rig, sqs_event, until
+
+pytestmark = pytest.mark.stack
+
+LEASE_SECONDS = 2
+SLOW = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 25) n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connections(service: Rig) -> dict[str, str]:
+    """Two narrow connections to one database; their ids by name."""
+    view(service, "slow", SLOW)
+    made = {name: service.register(name, limits={"maxWorkers": most}) for name, most in (("two", 2), ("one", 1))}
+    assert {name: answer.json()["limits"]["maxWorkers"] for name, answer in made.items()} == {"two": 2, "one": 1}
+    return {name: answer.json()["id"] for name, answer in made.items()}
+
+
+def posted(service: Rig, name: str, *datasources: str) -> str:
+    """Post a job that reads the slow view of these datasources."""
+    body = {
+        "dataRequest": {"mappedFields": {datasource: {"slow": ["*"]} for datasource in datasources}},
+        "metadata": {"source": "payments", "correlationId": name},
+    }
+    answer = service.post(body)
+    assert answer.status == 202, answer
+    return str(answer.json()["jobId"])
+
+
+def event(job_id: str, generation: int = 0) -> Any:
+    """The event that brings a job to a worker."""
+    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation}))
+
+
+def held(service: Rig) -> dict[str, list[str]]:
+    """The jobs that hold slots, by connection."""
+    found: dict[str, list[str]] = {}
+    for item in service.items():
+        if item["SK"]["S"].startswith("SLOT#") and "holder" in item:
+            found.setdefault(item["PK"]["S"].split("#")[-1], []).append(item["holder"]["S"])
+    return found
+
+
+def record(service: Rig, job_id: str) -> dict[str, Any]:
+    """The stored record of a job."""
+    where = {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
+    found: dict[str, Any] = service.dynamodb.get_item(
+        TableName=service.env["FETCHER_MAIN_TABLE"], Key=where, ConsistentRead=True
+    )["Item"]
+    return found
+
+
+def number(service: Rig, job_id: str, attribute: str) -> int:
+    """A number of the stored record."""
+    return int(record(service, job_id).get(attribute, {"N": "0"})["N"])
+
+
+def message(service: Rig, seconds: float = 20) -> Any:
+    """Wait for the next message of the work queue."""
+
+    def received() -> Any:
+        return service.sqs.receive_message(
+            QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"],
+            MaxNumberOfMessages=1,
+            AttributeNames=["ApproximateReceiveCount"],
+        ).get("Messages")
+
+    found = until(received, "a message", seconds)[0]
+    service.sqs.delete_message(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"], ReceiptHandle=found["ReceiptHandle"])
+    return found
+
+
+@pytest.fixture(autouse=True)
+def calm(service: Rig) -> None:
+    """Begin with free slots and nothing queued."""
+    drained(service)
+    for item in service.items():
+        if item["SK"]["S"].startswith("SLOT#"):
+            where = {name: item[name] for name in ("PK", "SK")}
+            service.dynamodb.delete_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=where)
+
+
+def drained(service: Rig) -> None:
+    """Forget what is queued: a test hands its own messages over."""
+    service.sqs.purge_queue(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"])
+
+
+def killed(service: Rig, job_id: str, point: Point) -> None:
+    """A worker that dies at this point."""
+    assert service.invoke(EXTRACT, event(job_id), FETCHER_FAULT=point).outcome == "exited"
+
+
+def ended(service: Rig, job_id: str, status: str = "completed") -> Any:
+    """Drive queue and sweeper until the job has ended like this."""
+
+    def over() -> Any:
+        service.sweep()
+        service.work()
+        job = service.job(job_id)
+        assert job["status"] in {status, "pending", "processing"}, job
+        return job if job["status"] == status else None
+
+    return until(over, f"the end of {job_id}", 60)
+
+
+class Watch:
+    """Counts, at the source itself, how many jobs are reading at one moment."""
+
+    def __init__(self, service: Rig) -> None:
+        self._service = service
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.most = 0
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        counting = (
+            "SELECT count(DISTINCT application_name) FROM pg_stat_activity"
+            " WHERE application_name LIKE 'fetcher-%' AND application_name <> 'fetcher-probe'"
+        )
+        with source(self._service) as connection:
+            while not self._done.wait(0.01):
+                row = connection.execute(counting).fetchone()
+                self.most = max(self.most, row[0] if row else 0)
+
+
+@contextmanager
+def workers(service: Rig, count: int) -> Iterator[None]:
+    """So many execution environments, warm, that take messages from the queue side by side."""
+    done, warm = threading.Event(), threading.Barrier(count + 1)
+    queue = service.env["FETCHER_WORK_QUEUE_URL"]
+
+    def work() -> None:
+        with service.envelope(EXTRACT) as envelope:
+            assert envelope.invoke(event("nobody")).outcome == "response"
+            warm.wait()
+            while not done.wait(0.05):
+                for found in service.sqs.receive_message(QueueUrl=queue, VisibilityTimeout=300).get("Messages", []):
+                    report = envelope.invoke(sqs_event(found["Body"], found["ReceiptHandle"]))
+                    assert report.payload == {"batchItemFailures": []}, report
+                    service.sqs.delete_message(QueueUrl=queue, ReceiptHandle=found["ReceiptHandle"])
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    warm.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def completed(service: Rig, jobs: list[str]) -> list[Any]:
+    """Wait until all of these have completed."""
+
+    def over() -> Any:
+        found = [service.job(job_id) for job_id in jobs]
+        assert not [job for job in found if job["status"] == "failed"], found
+        return found if all(job["status"] == "completed" for job in found) else None
+
+    return list(until(over, "the end of all", 120))
+
+
+def test_n_slots_are_n_readers_at_one_moment_and_everybody_gets_a_turn(service: Rig) -> None:
+    """Design §4, item 3: four jobs on two slots, by four workers; counted where it matters, at the source."""
+    drained(service)
+    with Watch(service) as watch, workers(service, 4):
+        jobs = [posted(service, f"many {n}", "two") for n in range(4)]
+        found = completed(service, jobs)
+    assert watch.most == 2
+    assert all(job["rowCount"] == 25 for job in found)
+    assert held(service) == {}
+    assert max(job["attempts"] for job in found) > 1
+    waits = [service.http("GET", f"/v1/fetcher/{job['id']}/manifest").json()["waits"] for job in found]
+    assert [job["attempts"] - 1 for job in found] == waits
+
+
+def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig) -> None:
+    """Design §6 j: a new message each time, of the next generation, after seconds; `stalled` untouched."""
+    drained(service)
+    holder, waiting = posted(service, "holder", "one"), posted(service, "waiting", "one")
+    with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.TAKEN, "FETCHER_LEASE_SECONDS": "8"}) as envelope:
+        assert envelope.invoke(event(holder)).outcome == "exited"
+    drained(service)
+    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    found = message(service)
+    assert json.loads(found["Body"])["generation"] == 1
+    assert found["Attributes"]["ApproximateReceiveCount"] == "1"
+    job = service.job(waiting)
+    assert (job["status"], job["progress"]["current"]) == ("processing", "waiting for a slot")
+    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    counted = {name: number(service, waiting, name) for name in ("generation", "waits", "spentMs", "stalled", "tries")}
+    assert counted == {"generation": 1, "waits": 1, "spentMs": 0, "stalled": 0, "tries": 0}
+    assert "claimToken" not in record(service, waiting)
+    service.sweep()
+    assert service.job(waiting)["status"] == "processing"
+    service.sqs.send_message(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"], MessageBody=found["Body"])
+    done = ended(service, waiting)
+    assert "current" not in done["progress"]
+    ended(service, holder)
+    assert held(service) == {}
+
+
+def test_a_cancel_ends_a_waiting_job_at_once(service: Rig) -> None:
+    """Design §6 j: nobody has claimed it, so the cancel itself ends it; its slots are nobody's."""
+    drained(service)
+    holder, waiting = posted(service, "cancel holder", "one"), posted(service, "cancel waiting", "one", "two")
+    killed(service, holder, Point.TAKEN)
+    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    assert service.job(waiting)["status"] == "processing"
+    assert service.http("POST", f"/v1/fetcher/{waiting}/cancel").status == 202
+    job = service.job(waiting)
+    assert (job["status"], job["error"]["family"]) == ("failed", "canceled")
+    assert service.invoke(EXTRACT, event(waiting, 1)).payload == {"batchItemFailures": []}
+    assert service.job(waiting) == job
+    ended(service, holder)
+    assert held(service) == {}
+
+
+def test_a_killed_holders_slot_is_its_own_next_attempts_at_once_and_others_later(
+    service: Rig, connections: dict[str, str]
+) -> None:
+    """Design §4, §6 j: the holder is the extraction; for everybody else the lease decides."""
+    drained(service)
+    holder, other = posted(service, "killed holder", "one"), posted(service, "killed other", "one")
+    killed(service, holder, Point.FIRST_PAGE)
+    assert held(service)[connections["one"]] == [holder]
+    service.invoke(EXTRACT, event(other))
+    assert service.job(other)["progress"]["current"] == "waiting for a slot"
+    until(lambda: _lease_is_over(service, holder), "the end of the lease")
+    assert service.invoke(EXTRACT, event(holder)).payload == {"batchItemFailures": []}
+    job = service.job(holder)
+    assert (job["status"], job["attempts"], number(service, holder, "waits")) == ("completed", 2, 0)
+    killed(service, dead := posted(service, "dead", "one"), Point.TAKEN)
+    until(lambda: _lease_is_over(service, dead), "the end of the lease")
+    service.invoke(EXTRACT, event(other, 1))
+    assert (service.job(other)["status"], service.job(dead)["status"]) == ("completed", "processing")
+    ended(service, dead)
+    assert held(service) == {}
+
+
+def _lease_is_over(service: Rig, job_id: str) -> bool:
+    service.invoke(EXTRACT, event(job_id, -1))
+    return number(service, job_id, "leaseUntil") < _now(service)
+
+
+def _now(service: Rig) -> int:
+    with source(service) as connection:
+        row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()
+    return int(row[0]) if row else 0
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "canceled", "dead letter"])
+def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> None:
+    """Design §6 j: freed by whoever wrote the end."""
+    drained(service)
+    view(service, "broken", "SELECT 1 / (n - 3) AS n FROM generate_series(1, 5) n")
+    table = "broken" if end == "failed" else "slow"
+    body = {
+        "dataRequest": {"mappedFields": {name: {table: ["*"]} for name in ("one", "two")}},
+        "metadata": {"source": "payments", "correlationId": f"end {end}"},
+    }
+    job_id = service.post(body).json()["jobId"]
+    if end in {"completed", "failed"}:
+        service.invoke(EXTRACT, event(job_id))
+    else:
+        killed(service, job_id, Point.PLANNED)
+        assert len(held(service)) == 2
+        until(lambda: _lease_is_over(service, job_id), "the end of the lease")
+        if end == "canceled":
+            assert service.http("POST", f"/v1/fetcher/{job_id}/cancel").status == 202
+        else:
+            service.invoke("extract.dead_letter.handler", event(job_id))
+    assert service.job(job_id)["status"] == ("completed" if end == "completed" else "failed")
+    assert held(service) == {}
+
+
+def test_two_datasources_are_taken_all_or_none_so_nobody_waits_for_ever(service: Rig) -> None:
+    """Design §6 j: in sorted order, whatever order the request has them in."""
+    drained(service)
+    with Watch(service) as watch, workers(service, 3):
+        jobs = [posted(service, f"both {n}", *(("one", "two") if n % 2 else ("two", "one"))) for n in range(3)]
+        completed(service, jobs)
+    assert watch.most == 1
+    assert held(service) == {}
