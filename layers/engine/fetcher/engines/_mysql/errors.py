@@ -4,11 +4,12 @@ Source of the numbers: "MySQL 8.0 Error Message Reference" (server 1000–1999 a
 and "MariaDB Error Codes" (1900–1999 are its own). A number that is not listed is read by its SQLSTATE.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
 
 import pymysql
 
+from fetcher.engines._errors import Meaning, grouped, table
 from fetcher.errors import (
     FetcherError,
     InvalidRequestError,
@@ -18,37 +19,35 @@ from fetcher.errors import (
     UnavailableError,
 )
 
-Meaning = tuple[type[FetcherError], str]
+BROKEN = Meaning(UnavailableError, "the connection to MySQL broke")
+BUSY = Meaning(UnavailableError, "MySQL has no connection left")
+USED_UP = Meaning(UnavailableError, "this hour's share of MySQL is used up", wait=900)
+"""The server counts by the hour and does not say when the hour is over: four waits of a quarter outlast it."""
 
-BROKEN: Meaning = (UnavailableError, "the connection to MySQL broke")
-BUSY: Meaning = (UnavailableError, "MySQL has no connection left")
-SHORT: Meaning = (UnavailableError, "MySQL is short of resources")
-ROLLED_BACK: Meaning = (UnavailableError, "MySQL rolled the read back")
-INTERRUPTED: Meaning = (UnavailableError, "MySQL interrupted the read")
-CREDENTIALS: Meaning = (RefusedError, "MySQL refused the credentials")
-RIGHTS: Meaning = (RefusedError, "MySQL denies access to the table")
-TIMED_OUT: Meaning = (TimedOutError, "MySQL's time limit for a statement ran out")
-NO_DATABASE: Meaning = (RefusedError, "MySQL has no such database")
-NO_TLS: Meaning = (RefusedError, "MySQL does not offer TLS, or requires it")
-CERTIFICATE: Meaning = (RefusedError, "the TLS certificate was not accepted")
-HANDSHAKE: Meaning = (RefusedError, "no TLS connection could be agreed with MySQL")
-REJECTED_VALUE: Meaning = (InvalidRequestError, "MySQL rejected a value of the request")
-REJECTED: Meaning = (InvalidRequestError, "MySQL rejected the query")
-CHARACTERS: Meaning = (InvalidRequestError, "a filter value has characters that its column cannot hold")
-WRITES: Meaning = (InvalidRequestError, "the table changes something when it is read")
-VIEW: Meaning = (InvalidRequestError, "MySQL cannot run the view")
-TOO_LARGE: Meaning = (LimitError, "a row is too large for MySQL to render: its max_allowed_packet bounds it")
-REFUSED: Meaning = (RefusedError, "MySQL refused the connection")
-UNREACHABLE: Meaning = (UnavailableError, "MySQL is out of reach")
-FAILED: Meaning = (UnavailableError, "MySQL failed")
-
-
-def _numbered(*groups: tuple[Meaning, Iterable[int]]) -> Mapping[int, Meaning]:
-    return {number: meaning for meaning, numbers in groups for number in numbers}
+SHORT = Meaning(UnavailableError, "MySQL is short of resources")
+ROLLED_BACK = Meaning(UnavailableError, "MySQL rolled the read back")
+INTERRUPTED = Meaning(UnavailableError, "MySQL interrupted the read")
+CREDENTIALS = Meaning(RefusedError, "MySQL refused the credentials")
+RIGHTS = Meaning(RefusedError, "MySQL denies access to the table")
+TIMED_OUT = Meaning(TimedOutError, "MySQL's time limit for a statement ran out")
+NO_DATABASE = Meaning(RefusedError, "MySQL has no such database")
+NO_TLS = Meaning(RefusedError, "MySQL does not offer TLS, or requires it")
+CERTIFICATE = Meaning(RefusedError, "the TLS certificate was not accepted")
+HANDSHAKE = Meaning(RefusedError, "no TLS connection could be agreed with MySQL")
+REJECTED_VALUE = Meaning(InvalidRequestError, "MySQL rejected a value of the request")
+REJECTED = Meaning(InvalidRequestError, "MySQL rejected the query")
+CHARACTERS = Meaning(InvalidRequestError, "a filter value has characters that its column cannot hold")
+WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
+VIEW = Meaning(InvalidRequestError, "MySQL cannot run the view")
+TOO_LARGE = Meaning(LimitError, "a row is too large for MySQL to render: its max_allowed_packet bounds it")
+REFUSED = Meaning(RefusedError, "MySQL refused the connection")
+UNREACHABLE = Meaning(UnavailableError, "MySQL is out of reach")
+FAILED = Meaning(UnavailableError, "MySQL failed")
 
 
-ERRORS = _numbered(
-    (BUSY, (1040, 1203, 1226)),  # too many connections: at all, of this user, in this hour
+ERRORS = grouped(
+    (BUSY, (1040, 1203)),  # too many connections: at all, of this user
+    (USED_UP, (1226,)),  # queries, updates or connections in this hour
     (SHORT, (1021, 1030, 1037, 1038, 1041, 1114, 1135)),  # disk, engine, memory, temporary table, thread
     (ROLLED_BACK, (1205, 1213, 1412, 1614)),  # lock wait, deadlock, table changed since the snapshot
     (INTERRUPTED, (1028, 1317)),  # by KILL QUERY: of somebody else, or the watchdog's verdict would come first
@@ -64,13 +63,13 @@ ERRORS = _numbered(
     (WRITES, (1792,)),
     (VIEW, (1356, 1449)),
     (TOO_LARGE, (1153, 1301)),
-    ((LimitError, "the filters have too many values for MySQL"), (1390,)),
-    ((LimitError, "the query is too complex for MySQL"), (1436,)),
+    (Meaning(LimitError, "the filters have too many values for MySQL"), (1390,)),
+    (Meaning(LimitError, "the query is too complex for MySQL"), (1436,)),
 )
 
 STATES: Mapping[str, Meaning] = {
     "08": BROKEN,  # connection exception
-    "0A": (InvalidRequestError, "MySQL does not support this read"),  # feature not supported
+    "0A": Meaning(InvalidRequestError, "MySQL does not support this read"),  # feature not supported
     "22": REJECTED_VALUE,  # data exception
     "28": CREDENTIALS,  # invalid authorization
     "40": ROLLED_BACK,  # transaction rollback
@@ -78,8 +77,16 @@ STATES: Mapping[str, Meaning] = {
     "70": INTERRUPTED,  # interrupted
 }
 
+AT_ONCE = "max_user_connections"
+"""What 1226 names when the connections of a user at one moment are meant, which pass sooner than an hour."""
+
 CLIENT_ERRORS = range(2000, 3000)
 OLD_SERVER_ERRORS = range(1000, 2000)
+
+TABLES = (
+    table("number", "MySQL 8.0 Error Message Reference; MariaDB Error Codes", ERRORS),
+    table("SQLSTATE begins", "MySQL 8.0 Error Message Reference", STATES),
+)
 
 
 def explained(error: Exception) -> FetcherError:
@@ -93,11 +100,11 @@ def refused(error: Exception) -> FetcherError:
     """Translate what was raised while connecting."""
     tls = getattr(error, "original_exception", error)
     if isinstance(tls, SSLCertVerificationError):
-        return _said(CERTIFICATE)
+        return CERTIFICATE.error()
     if isinstance(tls, SSLError) and not isinstance(tls, SSLEOFError | SSLZeroReturnError):
-        return _said(HANDSHAKE)
+        return HANDSHAKE.error()
     if isinstance(error, UnicodeEncodeError):
-        return _said(CREDENTIALS)
+        return CREDENTIALS.error()
     return _translated(error, REFUSED, UNREACHABLE)
 
 
@@ -110,14 +117,9 @@ def number(error: BaseException | None) -> int | None:
 def _translated(error: Exception, rejected: Meaning, broken: Meaning) -> FetcherError:
     code = number(error)
     if code is None:
-        return _said(broken)
+        return broken.error()
     state = str(getattr(error, "sqlstate", None) or "")[:2]
-    meaning = ERRORS.get(code) or STATES.get(state)
+    meaning = BUSY if ERRORS.get(code) is USED_UP and AT_ONCE in str(error) else ERRORS.get(code) or STATES.get(state)
     if meaning is None:
         meaning = rejected if code in OLD_SERVER_ERRORS else broken if code in CLIENT_ERRORS else FAILED
-    return _said(meaning, f" ({code})")
-
-
-def _said(meaning: Meaning, suffix: str = "") -> FetcherError:
-    family, message = meaning
-    return family(message + suffix)
+    return meaning.error(f" ({code})")

@@ -16,7 +16,7 @@ from pymysql.err import raise_mysql_exception
 
 from fetcher.engines._mysql.errors import TOO_LARGE
 from fetcher.engines._mysql.opening import Opened, closed
-from fetcher.errors import LimitError, UnavailableError
+from fetcher.errors import FetcherError, UnavailableError
 
 CHUNK = 256 * 1024
 LONGEST = 0xFFFFFF
@@ -218,5 +218,5 @@ def _broken() -> UnavailableError:
     return UnavailableError("the connection to MySQL broke in the middle of a read")
 
 
-def _too_large() -> LimitError:
-    return LimitError(TOO_LARGE[1])
+def _too_large() -> FetcherError:
+    return TOO_LARGE.error()

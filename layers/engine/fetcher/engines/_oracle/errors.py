@@ -9,6 +9,7 @@ from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnEr
 
 import oracledb
 
+from fetcher.engines._errors import Meaning, table
 from fetcher.errors import (
     CanceledError,
     FetcherError,
@@ -19,31 +20,29 @@ from fetcher.errors import (
     UnavailableError,
 )
 
-Meaning = tuple[type[FetcherError], str]
-
-BROKEN: Meaning = (UnavailableError, "the connection to Oracle broke")
-UNREACHABLE: Meaning = (UnavailableError, "Oracle is out of reach")
-BUSY: Meaning = (UnavailableError, "Oracle has no connection left")
-NOT_READY: Meaning = (UnavailableError, "Oracle is not ready for connections")
-SHORT: Meaning = (UnavailableError, "Oracle is short of resources")
-LOCKED: Meaning = (UnavailableError, "the table is locked or was changed in Oracle")
-ROLLED_BACK: Meaning = (UnavailableError, "Oracle rolled the read back")
-TOO_OLD: Meaning = (UnavailableError, "Oracle's snapshot is too old")
-FAILED: Meaning = (UnavailableError, "Oracle failed")
-CREDENTIALS: Meaning = (RefusedError, "Oracle refused the credentials")
-RIGHTS: Meaning = (RefusedError, "Oracle denies access to the table")
-NO_SERVICE: Meaning = (RefusedError, "Oracle's listener knows no such service")
-REFUSED: Meaning = (RefusedError, "Oracle refused the connection")
-VERSION: Meaning = (RefusedError, "Oracle is too old for the driver, or demands encryption that it does not have")
-CERTIFICATE: Meaning = (RefusedError, "the TLS certificate was not accepted")
-HANDSHAKE: Meaning = (RefusedError, "no TLS connection could be agreed with Oracle")
-REJECTED: Meaning = (InvalidRequestError, "Oracle rejected the query")
-REJECTED_VALUE: Meaning = (InvalidRequestError, "Oracle rejected a value of the request")
-WRITES: Meaning = (InvalidRequestError, "the table changes something when it is read")
-VIEW: Meaning = (InvalidRequestError, "Oracle cannot run the view")
-TOO_LARGE: Meaning = (LimitError, "a row is too large for Oracle to render")
-TIMED_OUT: Meaning = (TimedOutError, "the time allowed for Oracle ran out")
-CANCELED: Meaning = (CanceledError, "Oracle canceled the read")
+BROKEN = Meaning(UnavailableError, "the connection to Oracle broke")
+UNREACHABLE = Meaning(UnavailableError, "Oracle is out of reach")
+BUSY = Meaning(UnavailableError, "Oracle has no connection left")
+NOT_READY = Meaning(UnavailableError, "Oracle is not ready for connections")
+SHORT = Meaning(UnavailableError, "Oracle is short of resources")
+LOCKED = Meaning(UnavailableError, "the table is locked or was changed in Oracle")
+ROLLED_BACK = Meaning(UnavailableError, "Oracle rolled the read back")
+TOO_OLD = Meaning(UnavailableError, "Oracle's snapshot is too old")
+FAILED = Meaning(UnavailableError, "Oracle failed")
+CREDENTIALS = Meaning(RefusedError, "Oracle refused the credentials")
+RIGHTS = Meaning(RefusedError, "Oracle denies access to the table")
+NO_SERVICE = Meaning(RefusedError, "Oracle's listener knows no such service")
+REFUSED = Meaning(RefusedError, "Oracle refused the connection")
+VERSION = Meaning(RefusedError, "Oracle is too old for the driver, or demands encryption that it does not have")
+CERTIFICATE = Meaning(RefusedError, "the TLS certificate was not accepted")
+HANDSHAKE = Meaning(RefusedError, "no TLS connection could be agreed with Oracle")
+REJECTED = Meaning(InvalidRequestError, "Oracle rejected the query")
+REJECTED_VALUE = Meaning(InvalidRequestError, "Oracle rejected a value of the request")
+WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
+VIEW = Meaning(InvalidRequestError, "Oracle cannot run the view")
+TOO_LARGE = Meaning(LimitError, "a row is too large for Oracle to render")
+TIMED_OUT = Meaning(TimedOutError, "the time allowed for Oracle ran out")
+CANCELED = Meaning(CanceledError, "Oracle canceled the read")
 
 
 def _coded(prefix: str, *groups: tuple[Meaning, Iterable[int]]) -> Iterator[tuple[str, Meaning]]:
@@ -74,8 +73,8 @@ ERRORS: Mapping[str, Meaning] = dict(
             (REJECTED_VALUE, (911, 1424, 1425, 1426, 1438, 1722, 1756, 12704, 12899)),
             (REJECTED_VALUE, range(1830, 1899)),
             (TOO_LARGE, (1489, 22835, 22922, 40478, 64203)),
-            ((LimitError, "the filters have too many values for Oracle"), (1745, 1795)),
-            ((LimitError, "Oracle's limits for this user are used up"), (2392, 2394)),
+            (Meaning(LimitError, "the filters have too many values for Oracle"), (1745, 1795)),
+            (Meaning(LimitError, "Oracle's limits for this user are used up"), (2392, 2394)),
         ),
         *_coded(
             "DPY",
@@ -97,12 +96,14 @@ NETWORK = range(12150, 12700)
 DRIVER_REJECTING = range(2000, 4000)
 """DPY-2000 to 3999: arguments and types that the driver does not take."""
 
+TABLES = (table("code", "Oracle Database Error Messages; python-oracledb, list of DPY errors", ERRORS),)
+
 
 def explained(error: Exception) -> FetcherError:
     """Translate what was raised in an open session: the driver lets errors of other classes out too."""
     if isinstance(error, UnicodeEncodeError):
         return InvalidRequestError("a value or name of the request is not valid Unicode")
-    return _said(*_meaning([code(error)], REJECTED, BROKEN))
+    return _explained(_meaning([code(error)], REJECTED, BROKEN))
 
 
 def refused(error: Exception) -> FetcherError:
@@ -112,12 +113,12 @@ def refused(error: Exception) -> FetcherError:
         if isinstance(each, FetcherError):
             return each
         if isinstance(each, SSLCertVerificationError):
-            return _said(CERTIFICATE)
+            return CERTIFICATE.error()
         if isinstance(each, SSLError) and not isinstance(each, SSLEOFError | SSLZeroReturnError):
-            return _said(HANDSHAKE)
+            return HANDSHAKE.error()
     if isinstance(error, UnicodeEncodeError):
-        return _said(CREDENTIALS)
-    return _said(*_meaning([code(each) for each in reversed(chain)], REFUSED, UNREACHABLE))
+        return CREDENTIALS.error()
+    return _explained(_meaning([code(each) for each in reversed(chain)], REFUSED, UNREACHABLE))
 
 
 def code(error: BaseException) -> str:
@@ -152,6 +153,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _said(meaning: Meaning, suffix: str = "") -> FetcherError:
-    family, message = meaning
-    return family(message + suffix)
+def _explained(found: tuple[Meaning, str]) -> FetcherError:
+    meaning, suffix = found
+    return meaning.error(suffix)

@@ -4,46 +4,53 @@ Source of the classes: PostgreSQL documentation, appendix A "PostgreSQL Error Co
 no SQLSTATE while connecting, so those errors are told apart by the server's words.
 """
 
+from collections.abc import Mapping
+
 import psycopg
 
+from fetcher.engines._errors import Meaning, table
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, RefusedError, UnavailableError
 
-STATES: dict[str, tuple[type[FetcherError], str]] = {
-    "08": (UnavailableError, "the connection to PostgreSQL broke"),  # connection exception
-    "0A": (InvalidRequestError, "PostgreSQL does not support this read"),  # feature not supported
-    "22": (InvalidRequestError, "PostgreSQL rejected a value of the request"),  # data exception
-    "25006": (InvalidRequestError, "the table changes something when it is read"),  # read only transaction
-    "25": (UnavailableError, "PostgreSQL ended the transaction"),  # invalid transaction state, 25P03 idle timeout
-    "28": (RefusedError, "PostgreSQL refused the credentials"),  # invalid authorization specification
-    "3D": (RefusedError, "PostgreSQL has no such database"),  # invalid catalog name
-    "40": (
-        UnavailableError,
-        "PostgreSQL rolled the read back",
-    ),  # 40001 serialization (standby conflicts), 40P01 deadlock
-    "42": (InvalidRequestError, "PostgreSQL rejected the query"),  # syntax error or access rule violation
-    "42501": (RefusedError, "PostgreSQL denies access to the table"),  # insufficient privilege
-    "53": (UnavailableError, "PostgreSQL is short of resources"),  # 53300 too many connections
-    "54": (LimitError, "a row is too large for PostgreSQL to render"),  # program limit exceeded
-    "55": (UnavailableError, "the table is not ready in PostgreSQL"),  # 55P03 lock not available
-    "57": (UnavailableError, "PostgreSQL interrupted the read"),  # 57014 by somebody else, 57P01..05 shutdown
-    "58": (UnavailableError, "PostgreSQL has trouble with its system"),  # system error
-    "72": (UnavailableError, "PostgreSQL's snapshot is too old"),  # snapshot failure, up to version 16
-    "F0": (UnavailableError, "PostgreSQL has trouble with its configuration"),  # configuration file error
-    "XX": (UnavailableError, "PostgreSQL has an internal error"),  # internal error, data corrupted
+STATES: Mapping[str, Meaning] = {
+    "08": Meaning(UnavailableError, "the connection to PostgreSQL broke"),  # connection exception
+    "0A": Meaning(InvalidRequestError, "PostgreSQL does not support this read"),  # feature not supported
+    "22": Meaning(InvalidRequestError, "PostgreSQL rejected a value of the request"),  # data exception
+    "25006": Meaning(InvalidRequestError, "the table changes something when it is read"),  # read only transaction
+    "25": Meaning(
+        UnavailableError, "PostgreSQL ended the transaction"
+    ),  # invalid transaction state, 25P03 idle timeout
+    "28": Meaning(RefusedError, "PostgreSQL refused the credentials"),  # invalid authorization specification
+    "3D": Meaning(RefusedError, "PostgreSQL has no such database"),  # invalid catalog name
+    "40": Meaning(UnavailableError, "PostgreSQL rolled the read back"),  # 40001 serialization, 40P01 deadlock
+    "42": Meaning(InvalidRequestError, "PostgreSQL rejected the query"),  # syntax error or access rule violation
+    "42501": Meaning(RefusedError, "PostgreSQL denies access to the table"),  # insufficient privilege
+    "53": Meaning(UnavailableError, "PostgreSQL is short of resources"),  # 53300 too many connections
+    "54": Meaning(LimitError, "a row is too large for PostgreSQL to render"),  # program limit exceeded
+    "55": Meaning(UnavailableError, "the table is not ready in PostgreSQL"),  # 55P03 lock not available
+    "57": Meaning(UnavailableError, "PostgreSQL interrupted the read"),  # 57014 by somebody else, 57P01..05 shutdown
+    "58": Meaning(UnavailableError, "PostgreSQL has trouble with its system"),  # system error
+    "72": Meaning(UnavailableError, "PostgreSQL's snapshot is too old"),  # snapshot failure, up to version 16
+    "F0": Meaning(UnavailableError, "PostgreSQL has trouble with its configuration"),  # configuration file error
+    "XX": Meaning(UnavailableError, "PostgreSQL has an internal error"),  # internal error, data corrupted
 }
 
-CONNECTING: tuple[tuple[str, type[FetcherError], str], ...] = (
-    ("too many clients", UnavailableError, "PostgreSQL has no connection left"),
-    ("too many connections", UnavailableError, "PostgreSQL has no connection left"),
-    ("connection slots are reserved", UnavailableError, "PostgreSQL has no connection left"),
-    ("the database system is", UnavailableError, "PostgreSQL is not ready for connections"),
-    ("does not support SSL", RefusedError, "PostgreSQL does not offer TLS"),
-    ("certificate", RefusedError, "the TLS certificate was not accepted"),
-    ("no password supplied", RefusedError, "PostgreSQL refused the credentials"),
-    ("authentication failed", RefusedError, "PostgreSQL refused the credentials"),
-    ("FATAL:", RefusedError, "PostgreSQL refused the connection"),
-)
+CONNECTING: Mapping[str, Meaning] = {
+    "too many clients": Meaning(UnavailableError, "PostgreSQL has no connection left"),
+    "too many connections": Meaning(UnavailableError, "PostgreSQL has no connection left"),
+    "connection slots are reserved": Meaning(UnavailableError, "PostgreSQL has no connection left"),
+    "the database system is": Meaning(UnavailableError, "PostgreSQL is not ready for connections"),
+    "does not support SSL": Meaning(RefusedError, "PostgreSQL does not offer TLS"),
+    "certificate": Meaning(RefusedError, "the TLS certificate was not accepted"),
+    "no password supplied": Meaning(RefusedError, "PostgreSQL refused the credentials"),
+    "authentication failed": Meaning(RefusedError, "PostgreSQL refused the credentials"),
+    "FATAL:": Meaning(RefusedError, "PostgreSQL refused the connection"),
+}
 """The first fragment found in the message decides; the server's own words are never passed on."""
+
+TABLES = (
+    table("SQLSTATE begins", "PostgreSQL documentation, appendix A", STATES),
+    table("words while connecting", "PostgreSQL and libpq, their messages", CONNECTING),
+)
 
 
 def explained(error: Exception) -> FetcherError:
@@ -51,8 +58,8 @@ def explained(error: Exception) -> FetcherError:
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if state is None:
         return _without_state(error)
-    family, message = STATES.get(state) or STATES.get(state[:2]) or (UnavailableError, "PostgreSQL failed")
-    return family(f"{message} ({state})")
+    meaning = STATES.get(state) or STATES.get(state[:2]) or Meaning(UnavailableError, "PostgreSQL failed")
+    return meaning.error(f" ({state})")
 
 
 def _without_state(error: Exception) -> FetcherError:
@@ -69,7 +76,5 @@ def refused(error: Exception) -> FetcherError:
     if isinstance(error, psycopg.Error) and error.sqlstate is not None:
         return explained(error)
     text = str(error)
-    for fragment, family, message in CONNECTING:
-        if fragment in text:
-            return family(message)
-    return UnavailableError("PostgreSQL is out of reach")
+    found = next((meaning for fragment, meaning in CONNECTING.items() if fragment in text), None)
+    return found.error() if found else UnavailableError("PostgreSQL is out of reach")
