@@ -178,7 +178,13 @@ RUNNING = {
     "metadata": {"source": "payments"},
     "createdAt": "2026-01-31T08:00:00.000Z",
     "attempts": 1,
-    "progress": {"rows": 1, "bytes": 9, "tables": {"done": 0, "total": 1}, "current": "pg/accounts"},
+    "progress": {
+        "rows": 1,
+        "bytes": 9,
+        "tables": {"done": 0, "total": 1},
+        "current": "pg/accounts",
+        "rate": {"rows": 1500, "bytes": 2_500_000},
+    },
 }
 FAILED = {
     **RUNNING,

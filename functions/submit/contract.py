@@ -141,7 +141,12 @@ _PROGRESS = _object(
         "rows": _whole(),
         "bytes": _whole(),
         "tables": _object("done total", {"done": _whole(), "total": _whole()}),
-        "current": {},
+        "current": _text(description="the datasource and table being read, as `<datasource>/<table>`"),
+        "rate": _object(
+            "rows bytes",
+            {"rows": _whole(), "bytes": _whole()},
+            description="per second, over the last ten seconds, while tables are being read",
+        ),
     },
 )
 _JOB = _object(

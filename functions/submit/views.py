@@ -37,7 +37,7 @@ def job_view(services: Services, extraction: Extraction) -> dict[str, Any]:
         "requestHash": extraction.request_hash,
         "createdAt": extraction.created_at,
         "attempts": extraction.attempts,
-        "progress": extraction.progress,
+        "progress": _progress(extraction),
     }
     optional = {
         "filters": asked.get("filters") or None,
@@ -62,6 +62,13 @@ def summary_view(item: Mapping[str, Any]) -> dict[str, Any]:
         "createdAt": item["createdAt"],
         **{name: item[name] for name in optional if name in item},
     }
+
+
+def _progress(extraction: Extraction) -> Mapping[str, Any]:
+    """The progress as last saved; between two workers and after the end nothing is read at any rate."""
+    if extraction.claim is not None and not extraction.terminal:
+        return extraction.progress
+    return {name: value for name, value in extraction.progress.items() if name != "rate"}
 
 
 def _result_view(result: Mapping[str, Any]) -> dict[str, Any]:

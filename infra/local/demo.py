@@ -16,7 +16,8 @@ from rich.console import Console
 
 from fetcher.core import seal
 from fetcher.core.audit import verify_manifest
-from infra.local import logs, progress, stack
+from fetcher_cli import progress
+from infra.local import logs, stack
 from infra.local.api import Answer, Api
 from infra.local.places import Place, StackError
 
@@ -127,7 +128,7 @@ def _submit(demo: Demo) -> str:
 
 
 def _finished(demo: Demo, job_id: str) -> dict[str, Any]:
-    with progress.shown(demo.console) as show:
+    with progress.shown(demo.console, indent="  ") as show:
 
         def ended() -> dict[str, Any] | None:
             answer = demo.api.get(f"/v1/fetcher/{job_id}")

@@ -1,5 +1,6 @@
 """`fetcher submit`, `status` and `cancel`."""
 
+import io
 import json
 
 import pytest
@@ -40,7 +41,7 @@ def test_waiting_shows_progress_in_plain_lines_and_ends_with_the_job(server: Ser
     assert (result.exit_code, result.stdout) == (0, f"{JOB}\n")
     assert result.stderr.splitlines() == [
         "accepted",
-        "processing: 0 of 1 tables, 1 rows, 0.0 MB, reading pg/accounts",
+        "processing: 0 of 1 tables, 1 rows, 0.0 MB, 1,500 rows/s, 2.5 MB/s, reading pg/accounts",
         "completed: 1 of 1 tables, 2 rows, 0.0 MB",
     ]
 
@@ -92,6 +93,18 @@ def test_a_given_up_wait_says_how_to_go_on(server: Server, monkeypatch: pytest.M
 )
 def test_retry_after_may_be_seconds_or_a_date(text: str, seconds: float) -> None:
     assert retry_after({"Retry-After": text}, 2.0, now=lambda: 1769846400.0) == seconds
+
+
+def test_lines_may_stand_under_a_heading_and_are_said_once() -> None:
+    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    with progress.shown(console, indent="  ") as show:
+        for job in ({"status": "pending"}, {"status": "pending"}, signed().job):
+            show(job)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines() == [
+        "  pending: 0 of 0 tables, 0 rows, 0.0 MB",
+        "  completed: 1 of 1 tables, 2 rows, 0.0 MB",
+    ]
 
 
 def test_a_terminal_gets_a_bar() -> None:

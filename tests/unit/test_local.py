@@ -1,4 +1,4 @@
-"""The parts of the local stack that need no stack: processes, places, archives, expansion, progress, logs."""
+"""The parts of the local stack that need no stack: processes, places, archives, expansion, logs."""
 
 import io
 import json
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from rich.console import Console
 
-from infra.local import archive, logs, progress
+from infra.local import archive, logs
 from infra.local.__main__ import main
 from infra.local.expand import PROVIDED, expand
 from infra.local.places import ROOT, TEMPLATE, Place, StackError, need
@@ -95,30 +94,6 @@ def test_functions_keep_the_managed_runtime_and_the_layer_elsewhere() -> None:
     assert {function["Runtime"] for function in _functions(resources)} == {"python3.13"}
     [layer] = [part for part in resources.values() if part["Type"] == "AWS::Lambda::LayerVersion"]
     assert layer["Properties"]["Content"] == {"S3Bucket": "b", "S3Key": "layer.zip"}
-
-
-JOB = {"status": "processing", "progress": {"rows": 1234, "bytes": 5_600_000, "tables": {"done": 1, "total": 3}}}
-
-
-def test_progress_is_one_line_for_each_change_when_nobody_watches() -> None:
-    console = Console(file=io.StringIO(), force_terminal=False, width=100)
-    with progress.shown(console) as show:
-        for job in ({"status": "pending"}, JOB, JOB):
-            show(job)
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue().splitlines() == [
-        "  pending: 0 of 0 tables, 0 rows, 0.0 MB",
-        "  processing: 1 of 3 tables, 1,234 rows, 5.6 MB",
-    ]
-
-
-def test_progress_is_a_bar_on_a_terminal() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with progress.shown(console) as show:
-        show(JOB)
-    assert isinstance(console.file, io.StringIO)
-    assert "━" in console.file.getvalue()
-    assert "1,234 rows" in console.file.getvalue()
 
 
 class _Logs:

@@ -9,32 +9,46 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 Job = Mapping[str, Any]
 Show = Callable[[Job], None]
+BAR = 12
+"""Characters of the bar: what stands beside it fits a terminal of 80."""
 
 
 @contextmanager
-def shown(console: Console) -> Iterator[Show]:
-    """Give a function to call with each state of the job."""
+def shown(console: Console, indent: str = "") -> Iterator[Show]:
+    """Give a function to call with each state of the job as `GET /v1/fetcher/{id}` returns it."""
     if not console.is_terminal:
-        yield _lines(console)
+        yield _lines(console, indent)
         return
-    columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), BarColumn(BAR), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting", total=None)
 
         def show(job: Job) -> None:
             done, total = _tables(job)
-            bar.update(task, description=described(job), completed=done, total=total or None)
+            text = "\n".join(filter(None, (_counted(job), _now(job))))
+            bar.update(task, description=text, completed=done, total=total or None)
 
         yield show
 
 
 def described(job: Job) -> str:
     """Say in one line how far a job is."""
+    return ", ".join(filter(None, (_counted(job), _now(job))))
+
+
+def _counted(job: Job) -> str:
     progress = job.get("progress") or {}
     done, total = _tables(job)
     rows, size = int(progress.get("rows", 0)), int(progress.get("bytes", 0))
-    current = f", reading {progress['current']}" if "current" in progress else ""
-    return f"{job['status']}: {done} of {total} tables, {rows:,} rows, {size / 1e6:.1f} MB{current}"
+    return f"{job['status']}: {done} of {total} tables, {rows:,} rows, {size / 1e6:.1f} MB"
+
+
+def _now(job: Job) -> str:
+    """Say what is being read and how fast; nothing when nothing is."""
+    progress = job.get("progress") or {}
+    rate, current = progress.get("rate"), progress.get("current")
+    speed = f"{rate['rows']:,} rows/s, {rate['bytes'] / 1e6:.1f} MB/s" if rate else ""
+    return ", ".join(filter(None, (speed, f"reading {current}" if current else "")))
 
 
 def _tables(job: Job) -> tuple[int, int]:
@@ -42,7 +56,7 @@ def _tables(job: Job) -> tuple[int, int]:
     return int(tables.get("done", 0)), int(tables.get("total", 0))
 
 
-def _lines(console: Console) -> Show:
+def _lines(console: Console, indent: str) -> Show:
     last = ""
 
     def show(job: Job) -> None:
@@ -50,6 +64,6 @@ def _lines(console: Console) -> Show:
         line = described(job)
         if line != last:
             last = line
-            console.print(line)
+            console.print(f"{indent}{line}", highlight=False)
 
     return show

@@ -203,9 +203,7 @@ class Reader:
         """Show what earlier attempts have read."""
         if checkpoint is not None and checkpoint.mark is not None:
             size = sum(part.size for part in checkpoint.parts)
-            self._progress.page(sum(checkpoint.mark.rows), size)
-            for _ in done:
-                self._progress.ended()
+            self._progress.credit(sum(checkpoint.mark.rows), size, len(done))
 
     def _entry(
         self,
