@@ -3,6 +3,7 @@
 import time
 from uuid import uuid4
 
+from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
@@ -14,6 +15,7 @@ from fetcher.aws import ending
 from fetcher.aws.records import Completed, Failed
 from fetcher.aws.sweeping import stalled_error
 from fetcher.aws.telemetry import count, logger
+from fetcher.core.clock import from_rfc3339
 from fetcher.core.extraction import Extraction, Message
 from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import STALLED_LIMIT
@@ -21,7 +23,7 @@ from fetcher.core.progress import Progress
 from fetcher.core.retry import LONGEST_WAIT, wait_after
 from fetcher.core.run import Reader
 from fetcher.core.stop import THE_SOURCE, Paused, Stop, Waiting
-from fetcher.errors import CanceledError, FetcherError, LostClaimError, TimedOutError, UnavailableError
+from fetcher.errors import CanceledError, FetcherError, LostClaimError, TimedOutError, UnavailableError, during
 
 
 def attempt(services: Services, message: Message, remaining_seconds: float) -> None:
@@ -36,6 +38,9 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         logger.info("not claimed: it is being worked on, has ended, or the message is old")
         return
     reach(Point.CLAIMED)
+    if extraction.attempts == 1:
+        waited = services.clock() - from_rfc3339(extraction.created_at)
+        count("QueueSeconds", waited / 1000, MetricUnit.Seconds)
     try:
         ended = _worked(services, extraction, claimed_at, remaining_seconds)
     except LostClaimError:
@@ -58,7 +63,7 @@ def _worked(
     stop = Stop(left, remaining_seconds - settings.margin_seconds)
     heart = Heart(services.beats, services.renewals, extraction, stop, settings, claimed_at=claimed_at)
     try:
-        with heart:
+        with heart, during("starting"):
             _check(extraction)
             outcome = _Work(services, heart, stop).done()
     except Paused:
@@ -103,7 +108,7 @@ def _check(extraction: Extraction) -> None:
     if extraction.cancel_requested_at is not None:
         raise CanceledError("the job was canceled")
     if extraction.stalled >= STALLED_LIMIT:
-        raise stalled_error()
+        raise stalled_error(extraction)
 
 
 class _Work:
@@ -148,11 +153,13 @@ class _Work:
 
     def _once(self) -> Completed:
         services, extraction = self._services, self._heart.extraction
-        request = stored_request(services, extraction)
-        found = opened(services, extraction, request)
-        admitted(services, self._heart, found.workers)
-        progress = Progress(sum(map(len, request.datasources.values())))
-        self._heart.show(progress.shown)
+        with during("starting"):
+            request = stored_request(services, extraction)
+            found = opened(services, extraction, request)
+            admitted(services, self._heart, found.workers)
+            progress = Progress(sum(map(len, request.datasources.values())))
+            self._heart.show(progress.shown)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
-            plan = reader.plan()
+            with during("planning"):
+                plan = reader.plan()
             return Storing(services, self._heart, self._stop, found).stored(reader, plan)

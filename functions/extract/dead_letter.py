@@ -38,7 +38,7 @@ def give_up(services: Services, message: Message) -> None:
         logger.info("nothing to end: the job ended, moved on or is gone")
         return
     try:
-        ended = services.extractions.terminate(extraction, Failed(stalled_error()), claimed=False)
+        ended = services.extractions.terminate(extraction, Failed(stalled_error(extraction)), claimed=False)
     except LostClaimError:
         logger.info("a worker holds the job; it goes on")
         return

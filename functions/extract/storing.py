@@ -25,7 +25,7 @@ from fetcher import __version__
 from fetcher.aws import results
 from fetcher.aws.records import Completed
 from fetcher.aws.results import Upload
-from fetcher.aws.telemetry import logger
+from fetcher.aws.telemetry import count, logger
 from fetcher.core.checkpoint import Checkpoint, Mark, Part, chunks_of
 from fetcher.core.clock import rfc3339
 from fetcher.core.document import CHUNK, Meter, ResultWriter
@@ -37,7 +37,7 @@ from fetcher.core.plan import digest
 from fetcher.core.run import Reader
 from fetcher.core.seal import Seal, Signer
 from fetcher.core.stop import Stop
-from fetcher.errors import UnavailableError
+from fetcher.errors import UnavailableError, during
 from fetcher.model import Query
 
 LAST_PART_NUMBER = 10_000
@@ -61,11 +61,13 @@ class Storing:
         plan_digest = digest(plan)
         extraction = self._heart.extraction
         if (sealed := _sealed_upload(extraction, plan_digest)) is not None:
-            return self._completed(sealed, plan)
+            with during("sealing"):
+                return self._completed(sealed, plan)
         checkpoint = self._begun(extraction, plan_digest)
         upload = self._upload(reader, checkpoint)
         try:
-            return self._read(reader, upload, checkpoint)
+            with during("sealing"):
+                return self._read(reader, upload, checkpoint)
         except ClientError as error:
             if error.response["Error"]["Code"] != "NoSuchUpload" or checkpoint.mark is None:
                 raise
@@ -83,6 +85,7 @@ class Storing:
         if known is not None and known.upload_id and known.fits(plan_digest, versions) and self._has_room(extraction):
             self._heart.go_on()
             reach(Point.GONE_ON)
+            count("Resumed")
             logger.info("going on from the checkpoint", extra={"parts": len(known.parts)})
             return known
         return self._begin(extraction, plan_digest)
@@ -137,8 +140,9 @@ class Storing:
         seal = None if resumed else self._signer.seal()
         meter = _meter(self._limit, checkpoint)
         writer = ResultWriter(upload, seal, meter, checkpoint.chunks if resumed else ())
-        datasources = reader.read(writer, meter, Path(tempfile.gettempdir()), resumed)
-        writer.end()
+        with during("reading"):
+            datasources = reader.read(writer, meter, Path(tempfile.gettempdir()), resumed)
+            writer.end()
         upload.close()
         self._stop.check()
         self._heart.seal(_sealed(upload.parts, checkpoint.plan_digest, datasources))
@@ -154,6 +158,7 @@ class Storing:
     def _completed(self, sealed: "_SealedUpload", plan: Plan) -> Completed:
         """Complete what an earlier attempt sealed: the same list, the same bytes."""
         checkpoint, parts = sealed.checkpoint, sealed.parts
+        count("Resumed")
         logger.info("completing what an earlier attempt sealed", extra={"parts": len(parts)})
         upload = Upload(self._services.s3, self._bucket, checkpoint.key)
         upload.go_on(sealed.upload_id, parts, LAST_PART_NUMBER)

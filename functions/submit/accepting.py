@@ -1,8 +1,7 @@
 """Accepting a job: `design.md` §6, steps b to g. Whatever fails before f leaves nothing behind."""
 
-import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -11,9 +10,11 @@ from fetcher.aws import queues
 from fetcher.aws.records import Accepted, Duplicate
 from fetcher.aws.results import request_key
 from fetcher.aws.stored import Stored
+from fetcher.aws.telemetry import logger
 from fetcher.core.canonical import dumps, request_hash
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
+from fetcher.core.lifecycle import Status
 from fetcher.core.problems import pointer
 from fetcher.errors import InvalidRequestError, Problem, UnavailableError, Where
 from submit.caller import Caller
@@ -25,8 +26,6 @@ from submit.services import Services
 INLINE_BYTES = 100 * 1024
 _LOCK_TRIES = 3
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -36,14 +35,18 @@ class Answer:
     new: bool
 
 
-def accept(services: Services, caller: Caller, job: JobBody) -> Answer:
+def accept(services: Services, caller: Caller, job: JobBody, retry_of: Extraction | None = None) -> Answer:
     """Turn a checked body into an extraction, or find the one that already answers for it.
 
-    Raises `InvalidRequestError` for connections that are unknown, foreign or down.
+    `retry_of` is the job that the caller wants repeated; it changes nothing but what the new one says of itself.
+    Raises `InvalidRequestError` for connections that are unknown, foreign or down, and for a `retry_of` that did
+    not fail or asked for something else.
     """
     source = Problem("/metadata/source", "metadata.source is a product that the token is not for")
     caller.check_product(job.request.source, source)
     digest = request_hash(job.data_request, job.metadata)
+    if retry_of is not None:
+        _check_retry(retry_of, digest)
     duplicate, replaces = services.extractions.duplicate(caller.tenant, digest)
     if duplicate is not None:
         return _existing(services, caller, duplicate)
@@ -55,8 +58,20 @@ def accept(services: Services, caller: Caller, job: JobBody) -> Answer:
         if appeared is None:
             raise
         return _existing(services, caller, appeared)
-    accepted = _store_body(services, _accepted(services, caller, job, digest, named), job)
+    fresh = replace(_accepted(services, caller, job, digest, named), retry_of=retry_of.id if retry_of else None)
+    accepted = _store_body(services, fresh)
     return _create(services, caller, accepted, replaces)
+
+
+def _check_retry(retry_of: Extraction, digest: str) -> None:
+    """Raise FET-2014 (409) unless this job failed and the request is the one that it was made for."""
+    if retry_of.status is not Status.FAILED:
+        text = f"the job is {retry_of.status}; only a failed job is retried"
+    elif retry_of.request_hash != digest:
+        text = "the request is another than that job's; post it without X-Retry-Of"
+    else:
+        return
+    raise InvalidRequestError(text, code="FET-2014", problems=(Problem("/headers/X-Retry-Of", text),))
 
 
 def resolve(services: Services, caller: Caller, job: JobBody) -> dict[str, Stored]:
@@ -96,7 +111,7 @@ def _accepted(services: Services, caller: Caller, job: JobBody, digest: str, nam
     )
 
 
-def _store_body(services: Services, accepted: Accepted, job: JobBody) -> Accepted:
+def _store_body(services: Services, accepted: Accepted) -> Accepted:
     """Move a body that is too large for an item to S3; what a crash leaves there expires."""
     body = (accepted.request or "").encode()
     if len(body) <= INLINE_BYTES:
@@ -115,6 +130,7 @@ def _create(services: Services, caller: Caller, accepted: Accepted, replaces: st
         outcome = services.extractions.accept(accepted, replaces)
         if isinstance(outcome, Extraction):
             reach(Point.ACCEPTED)
+            _named(outcome)
             dispatch(services, outcome)
             return Answer(outcome, new=True)
         duplicate, replaces = services.extractions.duplicate(caller.tenant, accepted.request_hash)
@@ -131,11 +147,17 @@ def dispatch(services: Services, extraction: Extraction) -> None:
         services.extractions.dispatched(extraction)
         reach(Point.DISPATCHED)
     except (ClientError, BotoCoreError):
-        _log.exception("the job is accepted but could not be queued yet; the sweeper will do it")
+        logger.exception("the job is accepted but could not be queued yet; the sweeper will do it")
 
 
 def _existing(services: Services, caller: Caller, duplicate: Duplicate) -> Answer:
     extraction = services.extractions.get(caller.tenant, duplicate.extraction_id)
     if extraction is None:
         raise UnavailableError("the job that answers for this request is not readable yet")
+    _named(extraction)
     return Answer(extraction, new=False)
+
+
+def _named(extraction: Extraction) -> None:
+    """Put the job's id on every further line of this request."""
+    logger.append_keys(extraction_id=extraction.id, tenant=extraction.tenant)

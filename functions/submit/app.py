@@ -8,6 +8,7 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.middlewares import NextMiddleware
 from aws_lambda_powertools.event_handler.openapi.exceptions import (
     RequestUnsupportedContentType,
     RequestValidationError,
@@ -18,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fetcher import __version__
 from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.canonical import strict_loads
+from fetcher.core.problems import LONGEST_NAME, Report
 from fetcher.core.request import check_size
 from fetcher.errors import FetcherError
 from submit import describing, jobs, registry, scopes, status
@@ -29,6 +31,9 @@ from submit.services import services
 TITLE = "fetcher"
 MERGE_PATCH = "application/merge-patch+json"
 OTHER = "application/octet-stream"
+FREE = ("/docs",)
+"""The page of the stage `local`, which is not ours to describe."""
+
 DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."
 
 
@@ -38,7 +43,20 @@ def _body(text: str) -> Any:
     return strict_loads(text)
 
 
+def _strict(resolver: APIGatewayHttpResolver, next_middleware: NextMiddleware) -> Response[Any]:
+    """Refuse query parameters that the route does not have: a typo must not widen a list (FET-0405)."""
+    route, report = resolver.context["_route"], Report()
+    known = {found.alias for found in route.dependant.query_params}
+    given = resolver.current_event.query_string_parameters or {}
+    for name in sorted(given.keys() - known if route.path not in FREE else ()):
+        may = f"use {', '.join(sorted(known))}" if known else "this route has none"
+        report.add("FET-0405", ("query", name), f"unknown query parameter {name[:LONGEST_NAME]!r}; {may}")
+    report.raise_if_any()
+    return next_middleware(resolver)
+
+
 app = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=_body)
+app.use([_strict])
 app.include_router(status.router)
 app.include_router(jobs.router)
 app.include_router(registry.router)

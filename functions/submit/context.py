@@ -37,13 +37,14 @@ def place(router: Router) -> Place:
     return Place(event["rawPath"], request_id_of(event))
 
 
-def identifier(text: str) -> str:
-    """Check a path parameter that must be a UUID, and return its canonical form. Raises FET-0404."""
+def identifier(text: str, where: str = "/path/id") -> str:
+    """Check an id, which must be a UUID, and return its canonical form. Raises FET-0404, in a header FET-0403."""
     try:
         parsed = str(UUID(text))
     except ValueError:
         parsed = ""
     if parsed != text.lower():
-        detail = "the id in the path must be a UUID"
-        raise InvalidRequestError(detail, code="FET-0404", problems=(Problem("/path/id", detail),))
+        path = where.startswith("/path/")
+        detail = "the id in the path must be a UUID" if path else f"{where.rpartition('/')[2]} must be a UUID"
+        raise InvalidRequestError(detail, code="FET-0404" if path else "FET-0403", problems=(Problem(where, detail),))
     return parsed

@@ -43,6 +43,8 @@ _HEX = _text(pattern="^[0-9a-f]{64}$")
 _FREE = {"type": "object"}
 _FAMILY = _text(enum=["invalid", "refused", "unavailable", "limit", "timeout", "canceled", "internal"])
 
+_PHASE = _text(description="what was being done: queued, starting, planning, reading or sealing; more may come")
+
 _FINDING = _object(
     "pointer detail",
     {
@@ -162,6 +164,7 @@ _JOB = _object(
         "startedAt": _TIME,
         "completedAt": _TIME,
         "cancelRequestedAt": _TIME,
+        "retryOf": _text(format="uuid", description="the failed job that this one repeats"),
         "attempts": _whole(),
         "progress": _PROGRESS,
         "resultPath": _text(description="opaque"),
@@ -177,6 +180,8 @@ _JOB = _object(
                 "code": _text(),
                 "family": _FAMILY,
                 "message": _text(),
+                "action": _text(description="what to do about it"),
+                "phase": _PHASE,
                 "datasource": _text(),
                 "table": _text(),
                 "field": _text(),

@@ -9,7 +9,7 @@ from submit.contract import SHAPES, ref
 from submit.examples import FINDINGS, ROUTES, Answered, Route
 from submit.problems import CONTENT_TYPE, TITLES, status_of
 
-_EVERYWHERE = ("FET-0002", "FET-0003")
+_EVERYWHERE = ("FET-0002", "FET-0003", "FET-0405")
 _PROTECTED = ("FET-2008", "FET-2012")
 _WITH_ID = ("FET-0404", "FET-1001")
 

@@ -84,6 +84,7 @@ class Route:
 
 
 FINDINGS: Mapping[str, Mapping[str, Any]] = {
+    "FET-0405": {"errors": [{"pointer": "/query/statsu", "detail": "unknown query parameter 'statsu'"}]},
     "FET-0400": {"errors": [{"pointer": "/filter", "detail": "there is no such member"}]},
     "FET-1060": {
         "instance": "/v1/management/connections/validate-schema",
@@ -101,7 +102,7 @@ FINDINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """What the example of a code's problem has beside the text."""
 
-_PAGED = ("FET-0405", "FET-0406")
+_PAGED = ("FET-0406",)
 _BODY = ("FET-0001", "FET-0400", "FET-2003", "FET-2004")
 _CONNECTION_BODY = (*_BODY, "FET-0402", "FET-0413", "FET-0414", "FET-1002")
 _NO_CONTENT = {204: Answered(None)}
@@ -140,7 +141,9 @@ ROUTES: Mapping[tuple[str, str], Route] = {
             *_BODY,
             "FET-0401",
             "FET-0402",
+            "FET-0403",
             "FET-0414",
+            "FET-1001",
             "FET-1014",
             "FET-1016",
             "FET-1020",
@@ -148,6 +151,7 @@ ROUTES: Mapping[tuple[str, str], Route] = {
             "FET-2001",
             "FET-2002",
             "FET-2013",
+            "FET-2014",
         ),
     ),
     ("get", _FETCHER): Route({200: Answered("JobPage", {"items": [_SUMMARY], "limit": 10})}, _PAGED),
@@ -184,9 +188,7 @@ ROUTES: Mapping[tuple[str, str], Route] = {
     ("patch", _ONE): Route({200: _ONE_CONNECTION}, (*_CONNECTION_BODY, "FET-1021", "FET-2009")),
     ("delete", _ONE): Route(_NO_CONTENT, ("FET-1021", "FET-2009")),
     ("post", f"{_ONE}/assign"): Route({200: _ONE_CONNECTION}, ("FET-0403", "FET-1015", "FET-2009"), product=True),
-    ("get", f"{_ONE}/schema"): Route(
-        {200: Answered("ConnectionSchema", _SCHEMA)}, ("FET-0405", "FET-0414", "FET-1040")
-    ),
+    ("get", f"{_ONE}/schema"): Route({200: Answered("ConnectionSchema", _SCHEMA)}, ("FET-0414", "FET-1040")),
     ("post", f"{_ONE}/test"): Route(
         {200: Answered("ConnectionTest", {"status": "success", "message": "the connection works", "latencyMs": 12})},
         ("FET-2011",),

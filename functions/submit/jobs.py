@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
-from aws_lambda_powertools.event_handler.openapi.params import Body, Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Query
 from botocore.exceptions import ClientError
 
 from fetcher.aws.results import erase
-from fetcher.aws.telemetry import count
+from fetcher.aws.telemetry import count, logger
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import Status
@@ -28,14 +28,22 @@ PATH = "/v1/fetcher"
 POLL_SECONDS = "2"
 LINK_SECONDS = 900
 
+RetryOf = Annotated[str | None, Header(alias="X-Retry-Of", description="the id of a failed job that this repeats")]
+
 router = Router()  # type: ignore[no-untyped-call] # Powertools' constructor has no types
 
 
 @router.post(PATH, summary="Post an extraction job", tags=["jobs"])
-def post_job(body: Annotated[JobBody, Body()]) -> Response[Any]:
-    """Accept a job (202), or answer with the live duplicate of the last five minutes (200)."""
-    result = accept(services(), caller(router), body)
+def post_job(body: Annotated[JobBody, Body()], retry_of: RetryOf = None) -> Response[Any]:
+    """Accept a job (202), or answer with the live duplicate of the last five minutes (200).
+
+    With `X-Retry-Of`, only if that job failed and was made for this very request.
+    """
+    failed = None if retry_of is None else _job(retry_of, "/headers/X-Retry-Of")
+    result = accept(services(), caller(router), body, failed)
     count("JobsCreated" if result.new else "JobsDuplicate")
+    if result.new and failed is not None:
+        count("JobsRetried")
     headers = {"Location": f"{PATH}/{result.extraction.id}", "Retry-After": POLL_SECONDS}
     return answer(202 if result.new else 200, accepted_view(result.extraction, new=result.new), headers)
 
@@ -111,19 +119,21 @@ def delete_result(job_id: str) -> Response[Any]:
         raise InvalidRequestError("the job has not ended; cancel it or wait", code="FET-2005")
     path = extraction.result["path"] if extraction.result else None
     reach(Point.ERASING)
-    erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id, path)
-    reach(Point.OBJECTS_ERASED)
+    # Noted first: from then on nothing answers with this job, and whatever fails below, a repeat erases.
     services().extractions.erased(extraction)
     reach(Point.ERASED)
+    erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id, path)
+    reach(Point.OBJECTS_ERASED)
     return Response(204, None, None)
 
 
-def _job(text: str) -> Extraction:
+def _job(text: str, where: str = "/path/id") -> Extraction:
     """Find a job of the caller's tenant and products; everything else does not exist."""
     who = caller(router)
-    extraction = services().extractions.get(who.tenant, identifier(text))
+    extraction = services().extractions.get(who.tenant, identifier(text, where))
     if extraction is None or not who.may_see(extraction.source):
         raise InvalidRequestError("there is no job of this id", code="FET-1001")
+    logger.append_keys(extraction_id=extraction.id, tenant=extraction.tenant)
     return extraction
 
 

@@ -69,6 +69,7 @@ TITLES: Mapping[str, str] = {
     "FET-2011": "Too many tests",
     "FET-2012": "Scope missing",
     "FET-2013": "Product not yours",
+    "FET-2014": "Not to be retried",
 }
 
 _STATUS: Mapping[str, HTTPStatus] = {
@@ -88,6 +89,7 @@ _STATUS: Mapping[str, HTTPStatus] = {
     "FET-2011": HTTPStatus.TOO_MANY_REQUESTS,
     "FET-2012": HTTPStatus.FORBIDDEN,
     "FET-2013": HTTPStatus.FORBIDDEN,
+    "FET-2014": HTTPStatus.CONFLICT,
 }
 
 

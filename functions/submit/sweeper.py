@@ -6,7 +6,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fetcher.aws import ending, queues
-from fetcher.aws.records import Due, Failed, Outbox
+from fetcher.aws.records import Due, Failed, Outbox, owner
 from fetcher.aws.sweeping import Action, decide
 from fetcher.aws.telemetry import count, logger, metrics
 from fetcher.core.extraction import Extraction, Message
@@ -26,14 +26,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     for due in at.overdue.rows():
         if context.get_remaining_time_in_millis() < MARGIN_MS:
             break
-        try:
-            item = at.overdue.item(due)
-            swept += sweep(at, due, item)
-        except Exception:
-            # Whatever is wrong with one item must not keep the others from being swept.
-            logger.exception("an item could not be swept; it stays due")
-        else:
-            oldest = max(oldest, _age(at, item))
+        tenant, extraction_id = owner(due.key)
+        with logger.append_context_keys(extraction_id=extraction_id, tenant=tenant):
+            try:
+                item = at.overdue.item(due)
+                swept += sweep(at, due, item)
+            except Exception:
+                # Whatever is wrong with one item must not keep the others from being swept.
+                logger.exception("an item could not be swept; it stays due")
+            else:
+                oldest = max(oldest, _age(at, item))
     count("Swept", swept)
     count("OutboxAgeSeconds", oldest, MetricUnit.Seconds)
     return {"swept": swept}
@@ -58,7 +60,7 @@ def _extraction(at: Services, due: Due, extraction: Extraction) -> bool:
     if not at.overdue.take(due):
         return False
     reach(Point.SWEPT)
-    logger.info("swept", extra={"extraction_id": extraction.id, "action": str(action)})
+    logger.info("swept", extra={"action": str(action)})
     if error is not None:
         return _fail(at, extraction, error)
     queues.send(at.sqs, at.settings.work_queue, extraction.message)

@@ -44,6 +44,7 @@ def job_view(services: Services, extraction: Extraction) -> dict[str, Any]:
         "startedAt": extraction.started_at,
         "completedAt": extraction.completed_at,
         "cancelRequestedAt": extraction.cancel_requested_at,
+        "retryOf": extraction.retry_of,
         "error": extraction.error,
     }
     view.update({name: value for name, value in optional.items() if value is not None})

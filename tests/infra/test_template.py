@@ -3,6 +3,7 @@
 References stay visible as `${Id}`, attributes as `${Id.Name}`, so a right can be compared with what it is meant for.
 """
 
+import ast
 import inspect
 import json
 import logging
@@ -137,9 +138,19 @@ RIGHTS: Mapping[str, Mapping[str, set[str]]] = {
 }
 
 OF_SERVICE = {
-    "submit": {"JobsCreated", "JobsDuplicate"},
+    "submit": {"JobsCreated", "JobsDuplicate", "JobsRetried"},
     "sweeper": {"OutboxAgeSeconds", "Swept"},
-    "extract": {"JobsCompleted", "RowsRead", "BytesWritten", "ExtractionSeconds", "Attempts", "Retries", "Waits"},
+    "extract": {
+        "JobsCompleted",
+        "RowsRead",
+        "BytesWritten",
+        "QueueSeconds",
+        "ExtractionSeconds",
+        "Attempts",
+        "Retries",
+        "Resumed",
+        "Waits",
+    },
     "notify": {"EventsPublished"},
 }
 SEARCHED = {"JobsFailed": "{Fetcher,family,service}", "ColdStart": "{Fetcher,function_name,service}"}
@@ -770,6 +781,51 @@ def test_the_dashboard_shows_every_metric_that_fetcher_writes(widgets: list[dict
             assert row[2] == "service"
             seen.setdefault(row[3].removeprefix("${AWS::StackName}-"), set()).add(row[1])
     assert seen == OF_SERVICE
+
+
+CODE = {
+    "submit": ("functions/submit",),
+    "sweeper": ("functions/submit/sweeper.py",),
+    "extract": ("functions/extract",),
+    "dead-letter": ("functions/extract/dead_letter.py",),
+    "notify": ("functions/notify",),
+}
+SHARED = "layers/engine/fetcher/aws/telemetry.py"
+
+
+def emitted(*places: str) -> set[str]:
+    """The metrics that code names where it counts, found in its syntax tree."""
+    files = [
+        file for place in places for file in ([ROOT / place] if place.endswith(".py") else (ROOT / place).glob("*.py"))
+    ]
+    calls = [node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    counting = [
+        call for call in calls if ast.unparse(call.func).split(".")[-1] in {"count", "add_metric", "single_metric"}
+    ]
+    named = [next((k.value for k in call.keywords if k.arg == "name"), None) or call.args[0] for call in counting]
+    inside = [part for name in named for part in ast.walk(name)]
+    return {part.value for part in inside if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def test_every_metric_that_the_template_names_is_emitted_by_its_service(
+    aws: Deployment, widgets: list[dict[str, Any]]
+) -> None:
+    """An alarm or a widget on a metric that nobody writes would be silent for ever."""
+    rows = [row for widget in widgets for row in widget["properties"]["metrics"] if row[0] == "Fetcher"]
+    named = {(row[1], row[3]) for row in rows}
+    alarms = aws.of_type("AWS::CloudWatch::Alarm").values()
+    watched = [
+        stat["MetricStat"]["Metric"] for alarm in alarms for stat in alarm.get("Metrics", ()) if "MetricStat" in stat
+    ]
+    for metric in [*alarms, *watched]:
+        if metric.get("Namespace") == "Fetcher":
+            named |= {(metric["MetricName"], d["Value"]) for d in metric["Dimensions"] if d["Name"] == "service"}
+    assert ("OutboxAgeSeconds", "${AWS::StackName}-sweeper") in named
+    for metric, service in named:
+        assert metric in emitted(*CODE[service.removeprefix("${AWS::StackName}-")], SHARED), (metric, service)
+    assert emitted(*(place for places in CODE.values() for place in places), SHARED) <= (
+        {metric for metric, _ in named} | SEARCHED.keys()
+    )
 
 
 def test_metrics_with_a_second_dimension_are_searched(widgets: list[dict[str, Any]]) -> None:

@@ -282,6 +282,37 @@ def test_a_list_parameter_that_breaks_a_rule_is_refused(service: Rig, query: dic
     refused(service, answer, 400, code, f"/query/{next(iter(query))}")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/health"),
+        ("GET", "/version"),
+        ("GET", "/readyz"),
+        ("GET", "/openapi.json"),
+        ("GET", "/v1/fetcher"),
+        ("GET", f"/v1/fetcher/{uuid4()}"),
+        ("POST", f"/v1/fetcher/{uuid4()}/cancel"),
+        ("DELETE", f"/v1/fetcher/{uuid4()}/result"),
+        ("GET", "/v1/management/connections"),
+        ("GET", f"/v1/management/connections/{uuid4()}/schema"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused_by_its_name(service: Rig, method: str, path: str) -> None:
+    """Design §2, strict bodies: a typo such as `statsu` must not list everything; headers stay free."""
+    answer = service.http(method, path, query={"statsu": "failed"}, x_anything="goes")
+    refused(service, answer, 400, "FET-0405", "/query/statsu")
+    assert "'statsu'" in answer.json()["detail"]
+
+
+def test_every_unknown_query_parameter_is_named_beside_known_ones(service: Rig) -> None:
+    """Design §2: all problems in one answer."""
+    answer = service.http("GET", "/v1/fetcher", query={"limit": "5", "Limit": "5", "a/b": ""})
+    assert [found["pointer"] for found in answer.json()["errors"]] == ["/query/Limit", "/query/a~1b"]
+    assert "cursor, limit, source, status" in answer.json()["detail"]
+    answer = service.http("POST", "/v1/fetcher", GOOD, query={"dryRun": "1"})
+    refused(service, answer, 400, "FET-0405", "/query/dryRun")
+
+
 def test_an_unknown_route_is_a_problem_too(service: Rig) -> None:
     """Design §2: one shape, the router's errors included."""
     refused(service, service.http("GET", "/v1/nothing"), 404, "FET-0005", None)

@@ -228,6 +228,13 @@ def test_every_family_is_documented() -> None:
     }
 
 
+def test_the_documented_actions_are_those_of_the_code() -> None:
+    """What a failed job tells its reader to do, word for word."""
+    from fetcher.errors import ACTIONS, JOB_CODES
+
+    assert {family: code_rows()[JOB_CODES[family]][3] for family in ACTIONS} == ACTIONS
+
+
 def test_it_is_said_what_each_kind_was_tested_against() -> None:
     from fetcher.engines import kinds
     from submit.schemas import API_KINDS

@@ -243,7 +243,7 @@ def test_a_cancel_that_comes_first_makes_the_sweepers_end_a_canceled_one(table: 
     read_before = accepted(table, clock)
     assert table.cancel("default", "a")
     ended = table.terminate(read_before, Failed(FetcherError("x")), claimed=False)
-    assert ended.error == CanceledError("the job was canceled").public()
+    assert ended.error == {**CanceledError("the job was canceled").public(), "phase": "queued"}
 
 
 @pytest.mark.parametrize("number", ["1e400", "1.10", "-0", "0.12345678901234567890"])

@@ -15,6 +15,8 @@ Messages are safe to log and to return: they name what the caller sent, never a 
 a connection string or a row. The driver's own text stays on `__cause__`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
@@ -30,6 +32,21 @@ JOB_CODES: dict[Family, str] = {
     "internal": "FET-2090",
 }
 """The codes of failed jobs, one a family; the finer codes are those of requests."""
+
+ACTIONS: dict[Family, str] = {
+    "invalid": "correct what is named here, or the connection behind it, and submit the changed request",
+    "refused": "check user, password, rights, TLS and address of the connection; test it, then retry the job",
+    "unavailable": "wait until the database answers again, then retry the job",
+    "limit": "ask for fewer fields, tables or rows, or for several smaller jobs",
+    "timeout": "ask for less, or retry the job at a quieter hour",
+    "canceled": "nothing; retry the job if its result is wanted after all",
+    "internal": "retry the job; if it fails again, report it with the job's id",
+}
+"""What whoever sees a failed job can do, one a family; as safe as the messages, since they are only ours."""
+
+Phase = Literal["queued", "starting", "planning", "reading", "sealing"]
+"""What was being done for a job when it failed: nothing yet, finding its connections, asking the sources what they
+have, reading their rows, or making the result final."""
 
 SCHEMA_VALIDATION = "extraction request failed schema validation"
 """The exact text that the seed promises for a bad selection; details travel in `Where`."""
@@ -59,7 +76,8 @@ class Problem:
 class FetcherError(Exception):
     """Root of the family. `code` is stable and documented; the wording is not.
 
-    `family` is what consumers of `job.failed` see. `problems` is filled for requests only.
+    `family` is what consumers of `job.failed` see. `problems` is filled for requests only. `phase` is set by
+    `during`, where it is known.
     """
 
     family: ClassVar[Family] = "internal"
@@ -78,10 +96,18 @@ class FetcherError(Exception):
         self.code = code or self.code
         self.where = where or Where()
         self.problems = problems
+        self.phase: Phase | None = None
 
     def public(self) -> dict[str, str]:
         """Render the object that a job and its event show: `design.md` §6.1."""
-        return {"code": JOB_CODES[self.family], "family": self.family, "message": self.message, **self.where.named()}
+        return {
+            "code": JOB_CODES[self.family],
+            "family": self.family,
+            "message": self.message,
+            "action": ACTIONS[self.family],
+            **({} if self.phase is None else {"phase": self.phase}),
+            **self.where.named(),
+        }
 
 
 class InvalidRequestError(FetcherError):
@@ -135,3 +161,13 @@ class CanceledError(FetcherError):
 
 class LostClaimError(FetcherError):
     """Another worker owns the extraction now, or it has ended: no further effect is allowed."""
+
+
+@contextmanager
+def during(phase: Phase) -> Iterator[None]:
+    """Say in which phase an error happened, unless it knows."""
+    try:
+        yield
+    except FetcherError as error:
+        error.phase = error.phase or phase
+        raise

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from fetcher_cli import connections, console, doctor, jobs, proofs
+from fetcher_cli import connections, console, doctor, failures, jobs, proofs, redriving
 from fetcher_cli.errors import CliError
 
 
@@ -34,11 +34,14 @@ app.command()(jobs.submit)
 app.command()(jobs.status)
 app.command()(jobs.cancel)
 app.command()(jobs.download)
+app.command()(failures.failed)
+app.command()(failures.retry)
 app.command()(proofs.verify)
 app.command("derive-key")(proofs.derive_key)
 app.command("rotate-key")(proofs.rotate_key)
 app.command()(doctor.kinds)
 app.command()(doctor.doctor)
+app.command()(redriving.redrive)
 
 
 def main() -> None:

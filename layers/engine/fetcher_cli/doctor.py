@@ -3,20 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from fetcher import __version__, engines
-from fetcher_cli import console, places
+from fetcher_cli import aws, console
 from fetcher_cli.api import Api, connect
-from fetcher_cli.errors import CliError, FailedError, RefusedError, UnreachableError, UsageError
+from fetcher_cli.errors import CliError, FailedError, RefusedError, UnreachableError
 from fetcher_cli.options import Api as ApiOption
-from fetcher_cli.options import Iam
+from fetcher_cli.options import Iam, Stack
 from fetcher_cli.places import Resources
-
-LOCAL_USER = "test"
-"""Key and secret of a local endpoint's root user: known to everybody, and to that endpoint alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +24,7 @@ class Check:
 
 
 def doctor(
-    stack: Annotated[
-        str | None, typer.Option("--stack", help="A deployed CloudFormation stack, looked at with your credentials.")
-    ] = None,
+    stack: Stack = None,
     api: ApiOption = None,
     iam: Iam = False,
 ) -> None:
@@ -67,7 +60,7 @@ def drivers() -> Iterator[Check]:
 def _all(stack: str | None, api: str | None, *, iam: bool) -> Iterator[Check]:
     yield from drivers()
     try:
-        resources = _resources(stack)
+        resources = aws.resources(stack)
         client = connect(api or (resources.api if resources and stack else None), iam=iam)
     except CliError as error:
         yield Check("address", str(error), "see README, section “Command line”")
@@ -118,41 +111,14 @@ def _service_todo(name: str) -> str:
     return f"submit cannot reach it: does {name} exist, may its role use it, and does its VPC have a way to AWS?"
 
 
-def _resources(stack: str | None) -> Resources | None:
-    if stack is not None:
-        return places.deployed_resources(_outputs(stack))
-    content = places.stack_file()
-    return None if content is None else places.local_resources(content)
-
-
-def _outputs(stack: str) -> dict[str, str]:
-    import boto3  # noqa: PLC0415 - half a second that only this needs
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - as late as boto3
-
-    try:
-        described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
-    except (BotoCoreError, ClientError) as error:
-        raise UsageError(f"the stack {stack} cannot be read: {error}") from error
-    return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
-
-
 def _aws(at: Resources) -> Iterator[Check]:
     """Look at each resource with the caller's own eyes."""
     for table in at.tables:
-        yield _seen(f"table {table}", partial(_table, _client(at, "dynamodb"), table))
+        yield _seen(f"table {table}", partial(_table, aws.client(at, "dynamodb"), table))
     for queue in at.queues:
-        yield _seen(f"queue {_last(queue)}", partial(_queue, _client(at, "sqs"), queue, dead=queue in at.dead))
-    yield _seen(f"bucket {at.bucket}", partial(_bucket, _client(at, "s3"), at.bucket))
-    yield _seen(f"bus {at.bus}", partial(_bus, _client(at, "events"), at.bus))
-
-
-def _client(at: Resources, service: str) -> Any:
-    import boto3  # noqa: PLC0415 - half a second that only this needs
-
-    known = boto3.Session()
-    if at.endpoint is not None:
-        known = boto3.Session(LOCAL_USER, LOCAL_USER, region_name=at.region)
-    return known.client(service, endpoint_url=at.endpoint)  # type: ignore[call-overload]
+        yield _seen(f"queue {_last(queue)}", partial(_queue, aws.client(at, "sqs"), queue, dead=queue in at.dead))
+    yield _seen(f"bucket {at.bucket}", partial(_bucket, aws.client(at, "s3"), at.bucket))
+    yield _seen(f"bus {at.bus}", partial(_bus, aws.client(at, "events"), at.bus))
 
 
 def _seen(name: str, look: Callable[[], tuple[str, str]]) -> Check:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from fetcher_cli import console, progress
-from fetcher_cli.api import Api, connect, retry_after
+from fetcher_cli.api import Answer, Api, connect, retry_after
 from fetcher_cli.downloads import download_result
 from fetcher_cli.errors import FailedError, UnreachableError, UsageError
 from fetcher_cli.options import Api as ApiOption
@@ -25,19 +25,26 @@ TRIES = 5
 ENDED = frozenset({"completed", "failed"})
 
 
+Wait = Annotated[bool, typer.Option("--wait", help="Follow the job to its end; exit 1 if it fails.")]
+
+
 def submit(
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="The request as JSON; - reads stdin.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the job to its end; exit 1 if it fails.")] = False,
+    wait: Wait = False,
     json_: Json = False,
     api: ApiOption = None,
     iam: Iam = False,
 ) -> None:
     """Submit a request and print the job's id."""
     with connect(api, iam=iam) as client:
-        answer = client.post(PATH, file.read())
-        job_id = str(answer.json()["jobId"])
-        console.err().print("accepted" if answer.status == 202 else "a live job answers for the same request")
-        text = _waited(client, job_id) if wait else answer.body.decode()
+        submitted(client, client.post(PATH, file.read()), wait=wait, json_=json_)
+
+
+def submitted(client: Api, answer: Answer, *, wait: bool, json_: bool) -> None:
+    """Say what became of a post, and follow its job if that was asked for."""
+    job_id = str(answer.json()["jobId"])
+    console.err().print("accepted" if answer.status == 202 else "a live job answers for the same request")
+    text = _waited(client, job_id) if wait else answer.body.decode()
     console.raw(text if json_ else job_id)
     if wait:
         _expect_completed(json.loads(text))
@@ -46,7 +53,7 @@ def submit(
 def status(job_id: JobId, json_: Json = False, api: ApiOption = None, iam: Iam = False) -> None:
     """Show a job."""
     with connect(api, iam=iam) as client:
-        answer = _job(client, job_id)
+        answer = job_of(client, job_id)
     console.raw(answer.body.decode() if json_ else "\n".join(summary(answer.json())))
 
 
@@ -70,7 +77,7 @@ def download(
     """Download a result, and with --verify its manifest beside it."""
     secret = verify_key(key) if verify else None
     with connect(api, iam=iam) as client:
-        job = _job(client, job_id).json()
+        job = job_of(client, job_id).json()
         if job["status"] not in ENDED:
             raise UsageError(f"The job is {job['status']}: wait for it, for example with `submit --wait`.")
         _expect_completed(job)
@@ -89,7 +96,7 @@ def follow(
     text, tag, failed = "", "", 0
     while True:
         try:
-            answer = _job(client, job_id, tag)
+            answer = job_of(client, job_id, tag)
         except UnreachableError as error:
             failed += 1
             if failed == TRIES:
@@ -120,17 +127,25 @@ def summary(job: Mapping[str, Any]) -> list[str]:
         "sha256": job.get("resultSha256"),
         "hmac": job.get("resultHmac"),
         "key version": job.get("keyVersion"),
+        "retry of": job.get("retryOf"),
         "error": failure(job) if "error" in job else None,
+        "to do": (job.get("error") or {}).get("action"),
     }
     return [f"{name + ':':<13}{value}" for name, value in shown.items() if value is not None]
 
 
 def failure(job: Mapping[str, Any]) -> str:
-    """Say why a job failed, and where in the request."""
+    """Say why a job failed, where in the request, and what was being done."""
     error = job.get("error") or {}
-    where = "/".join(error[name] for name in ("datasource", "table", "field") if name in error)
+    where = place_of(error)
     text = f"{error.get('code', 'FET-2090')} ({error.get('family', 'internal')}): {error.get('message', '')}"
-    return f"{text} at {where}" if where else text
+    text += f" at {where}" if where else ""
+    return f"{text}, while {error['phase']}" if "phase" in error else text
+
+
+def place_of(error: Mapping[str, Any]) -> str:
+    """Say which part of the request an error is about; empty when it is about all of it."""
+    return "/".join(error[name] for name in ("datasource", "table", "field") if name in error)
 
 
 def _waited(client: Api, job_id: str) -> str:
@@ -143,10 +158,12 @@ def _waited(client: Api, job_id: str) -> str:
     return text
 
 
-def _job(client: Api, job_id: str, tag: str = "") -> Any:
+def job_of(client: Api, job_id: str, tag: str = "") -> Answer:
+    """Read a job; with `tag`, only if it is another than was seen."""
     return client.get(f"{PATH}/{quote(job_id, safe='')}", {"If-None-Match": tag} if tag else {})
 
 
 def _expect_completed(job: Mapping[str, Any]) -> None:
     if job["status"] != "completed":
-        raise FailedError(f"The job failed: {failure(job)}")
+        action = (job.get("error") or {}).get("action")
+        raise FailedError(f"The job failed: {failure(job)}" + (f"\n→ {action}" if action else ""))

@@ -15,4 +15,7 @@ Key = Annotated[
     str | None, typer.Option("--key", metavar="HEX", envvar="FETCHER_VERIFY_KEY", help="Key that `derive-key` prints.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON as it is.")]
+Stack = Annotated[
+    str | None, typer.Option("--stack", help="A deployed CloudFormation stack, looked at with your credentials.")
+]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]

@@ -21,16 +21,28 @@ OUTPUTS = {
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The AWS resources of one deployment. `endpoint` is None on AWS itself; `dead` are the dead-letter queues."""
+    """The AWS resources of one deployment. `endpoint` is None on AWS itself; queues are named by their URLs."""
 
     tables: tuple[str, ...]
-    queues: tuple[str, ...]
-    dead: tuple[str, ...]
+    work: str
+    work_dead: str
+    notifications: str
+    notifications_dead: str
     bucket: str
     bus: str
     endpoint: str | None = None
     region: str | None = None
     api: str = field(default="")
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All queues."""
+        return self.work, self.work_dead, self.notifications, self.notifications_dead
+
+    @property
+    def dead(self) -> tuple[str, ...]:
+        """The dead-letter queues."""
+        return self.work_dead, self.notifications_dead
 
 
 def stack_file() -> dict[str, Any] | None:
@@ -77,8 +89,10 @@ def local_resources(content: dict[str, Any]) -> Resources:
     queues = content["queues"]
     return Resources(
         tables=tuple(content["tables"].values()),
-        queues=tuple(queues.values()),
-        dead=(queues["workDead"], queues["notificationsDead"]),
+        work=queues["work"],
+        work_dead=queues["workDead"],
+        notifications=queues["notifications"],
+        notifications_dead=queues["notificationsDead"],
         bucket=content["bucket"],
         bus=content["bus"],
         endpoint=content["endpointUrl"],
@@ -92,11 +106,13 @@ def deployed_resources(outputs: dict[str, str]) -> Resources:
     missing = [name for names in OUTPUTS.values() for name in names if name not in outputs]
     if missing:
         raise UsageError(f"The stack has no output {missing[0]}: is it a stack of this template?")
-    queues = tuple(outputs[name] for name in OUTPUTS["queue"])
+    work, work_dead, notifications, notifications_dead = (outputs[name] for name in OUTPUTS["queue"])
     return Resources(
         tables=tuple(outputs[name] for name in OUTPUTS["table"]),
-        queues=queues,
-        dead=(queues[1], queues[3]),
+        work=work,
+        work_dead=work_dead,
+        notifications=notifications,
+        notifications_dead=notifications_dead,
         bucket=outputs["BucketName"],
         bus=outputs["BusName"],
         api=outputs.get("ApiUrl", ""),

@@ -33,12 +33,12 @@ from fetcher.core.lifecycle import (
     Status,
 )
 from fetcher.core.rules import Absent, Equal, NotAbove, Of, Put, Rule, either
-from fetcher.errors import CanceledError, LostClaimError
+from fetcher.errors import CanceledError, FetcherError, LostClaimError
 from fetcher.ports import Clock
 from fetcher.settings import Settings
 
 _LOCK_IS_FREE = either(Absent("PK"), NotAbove("windowEndsAt", Of("now")))
-_LOCK_IS_OF = Equal("extractionId", Of("failed"))
+_LOCK_IS_OF = Equal("extractionId", Of("replaced"))
 _ERASED = Rule(
     either(Equal("status", Status.COMPLETED), Equal("status", Status.FAILED)), (Put("deletedAt", Of("time")),)
 )
@@ -72,19 +72,22 @@ class Extractions:
     # --- submit
 
     def duplicate(self, tenant: str, request_hash: str) -> tuple[Duplicate | None, str | None]:
-        """Find the live duplicate of a request, or else the failed one whose lock a new job must replace."""
+        """Find the live duplicate of a request, or else the one whose lock a new job must replace.
+
+        Nothing is left to answer for a request when its job failed or its result was erased.
+        """
         lock = dynamo.get(self._client, self._table, lock_key(tenant, request_hash))
         if lock is None or lock["windowEndsAt"] <= self._clock():
             return None, None
         earlier = self.get(tenant, lock["extractionId"])
-        if earlier is None or earlier.status is Status.FAILED:
+        if earlier is None or earlier.status is Status.FAILED or earlier.deleted_at is not None:
             return None, lock["extractionId"]
         return Duplicate(earlier.id), None
 
     def accept(self, job: Accepted, replaces: str | None) -> Extraction | Duplicate:
         """Create the extraction and its lock, its request and its active markers, or learn who was first.
 
-        `replaces` is the id of a failed extraction whose lock is still there: exactly one retry of it wins.
+        `replaces` is the id of a failed or erased extraction whose lock is still there: exactly one successor wins.
         """
         item = new_item(job, look_at=job.created_ms + self._dispatch_ms)
         lock = {
@@ -93,7 +96,7 @@ class Extractions:
             "windowEndsAt": job.created_ms + self._window_ms,
             "expiresAt": job.created_ms // 1000 + 86_400,
         }
-        when, given = (_LOCK_IS_OF, {"failed": replaces}) if replaces else (_LOCK_IS_FREE, {"now": job.created_ms})
+        when, given = (_LOCK_IS_OF, {"replaced": replaces}) if replaces else (_LOCK_IS_FREE, {"now": job.created_ms})
         actions = [
             dynamo.put_action(self._table, lock, when, given),
             dynamo.put_action(self._table, item, Absent("PK")),
@@ -288,7 +291,7 @@ class Extractions:
         now = self._clock()
         time = rfc3339(now)
         result = dict(outcome.result) if isinstance(outcome, Completed) else None
-        error = outcome.error.public() if isinstance(outcome, Failed) else None
+        error = _shown(extraction, outcome.error) if isinstance(outcome, Failed) else None
         given = {
             "claim": extraction.claim,
             "generation": extraction.generation,
@@ -341,6 +344,11 @@ class Extractions:
             return self._happen(event, extraction, given)
         except Refused as refused:
             raise _lost() from refused
+
+
+def _shown(extraction: Extraction, error: FetcherError) -> dict[str, str]:
+    """Render an error; a job that no worker took up failed in the queue."""
+    return error.public() if extraction.attempts else {"phase": "queued", **error.public()}
 
 
 def _ending(outcome: Completed | Failed, *, claimed: bool) -> Event:

@@ -24,7 +24,8 @@ OUTBOX_CAP_MS = 3_600_000
 class Accepted:
     """A checked request on its way to become an extraction.
 
-    `request` is the posted `dataRequest` as text, or None when it is stored at `request_key`.
+    `request` is the posted `dataRequest` as text, or None when it is stored at `request_key`. `retry_of` is the
+    failed extraction that this one was asked for to repeat.
     """
 
     tenant: str
@@ -37,6 +38,7 @@ class Accepted:
     request: str | None
     request_key: str | None
     created_ms: int
+    retry_of: str | None = None
 
     def stored_at(self, request_key: str) -> "Accepted":
         """The same, with its body in S3 instead of in the item."""
@@ -91,6 +93,12 @@ def key(tenant: str, extraction_id: str) -> dict[str, str]:
     return {"PK": f"T#{tenant}#EXTRACTION#{extraction_id}", "SK": "META"}
 
 
+def owner(item_key: Mapping[str, str]) -> tuple[str, str]:
+    """Read tenant and id back from what `key` made; neither has a `#`."""
+    _, tenant, _, extraction_id = item_key["PK"].split("#")
+    return tenant, extraction_id
+
+
 def lock_key(tenant: str, request_hash: str) -> dict[str, str]:
     return {"PK": f"T#{tenant}#HASH#{request_hash}", "SK": "LOCK"}
 
@@ -127,6 +135,7 @@ def new_item(job: Accepted, look_at: int) -> dict[str, Any]:
         "spentMs": 0,
         "progress": {"rows": 0, "bytes": 0, "tables": {"done": 0, "total": job.tables}},
         "createdAt": created,
+        **({"retryOf": job.retry_of} if job.retry_of is not None else {}),
     }
 
 

@@ -10,7 +10,7 @@ from fetcher.aws.records import OUTBOX, SHARDS, Due, Outbox, outbox_from
 from fetcher.core.clock import from_rfc3339
 from fetcher.core.extraction import Extraction, from_item
 from fetcher.core.lifecycle import STALLED_LIMIT, SWEPT_MS, TABLE, Event
-from fetcher.errors import CanceledError, FetcherError, TimedOutError
+from fetcher.errors import CanceledError, FetcherError, TimedOutError, Where
 from fetcher.ports import Clock
 
 
@@ -29,16 +29,21 @@ def decide(extraction: Extraction, now: int, max_queued_ms: int) -> tuple[Action
     if extraction.cancel_requested_at:
         return Action.FAIL, CanceledError("the job was canceled")
     if extraction.stalled >= STALLED_LIMIT:
-        return Action.FAIL, stalled_error()
+        return Action.FAIL, stalled_error(extraction)
     queued = now - from_rfc3339(extraction.created_at)
     if extraction.claim is None and queued > max_queued_ms:
         return Action.FAIL, TimedOutError("the job waited too long for a worker")
     return Action.SEND, None
 
 
-def stalled_error() -> FetcherError:
-    """The end of an extraction that five workers did not get further with."""
-    return FetcherError("the job was tried five times without getting further")
+def stalled_error(extraction: Extraction) -> FetcherError:
+    """The end of an extraction that five workers did not get further with; it says where the last one was."""
+    datasource, _, table = str(extraction.progress.get("current", "")).partition("/")
+    where = Where(datasource or None, table or None)
+    error = FetcherError("the job was tried five times without getting further", where=where)
+    if extraction.attempts:
+        error.phase = "sealing" if extraction.phase == "seal" else "reading" if table else "starting"
+    return error
 
 
 class Overdue:

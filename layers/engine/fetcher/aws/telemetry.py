@@ -3,6 +3,7 @@
 `POWERTOOLS_SERVICE_NAME` is the dimension `service`, `POWERTOOLS_METRICS_NAMESPACE` the namespace.
 """
 
+import logging
 import os
 
 from aws_lambda_powertools import Logger, Metrics, single_metric
@@ -15,6 +16,20 @@ SERVICE = os.environ.get("POWERTOOLS_SERVICE_NAME", "fetcher")
 
 logger = Logger(service=SERVICE)
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+
+PACKAGES = ("fetcher", "submit", "extract", "notify")
+
+
+def adopt(packages: tuple[str, ...] = PACKAGES) -> None:
+    """Let what our packages log by the standard library carry the same keys: the core knows no other logger."""
+    for name in packages:
+        ours = logging.getLogger(name)
+        ours.handlers = [logger.registered_handler]
+        ours.setLevel(logger.log_level)
+        ours.propagate = False  # else Lambda's own handler writes each line again, without the keys
+
+
+adopt()
 
 
 def count(name: str, value: float = 1, unit: MetricUnit = MetricUnit.Count) -> None:

@@ -51,6 +51,7 @@ class Extraction:
     tries: int = 0
     retries: int = 0
     waits: int = 0
+    retry_of: str | None = None
 
     @property
     def terminal(self) -> bool:
@@ -98,6 +99,7 @@ def from_item(item: Mapping[str, Any]) -> Extraction:
         tries=item.get("tries", 0),
         retries=item.get("retries", 0),
         waits=item.get("waits", 0),
+        retry_of=item.get("retryOf"),
     )
 
 
