@@ -1,15 +1,18 @@
-"""A TCP proxy that breaks the wire at an exact byte, in the ways that wires break."""
+"""A TCP proxy that breaks the wire at an exact byte, in the ways that wires break, or only makes it slow."""
 
-import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from random import Random
 from typing import Literal
 
 Fault = Literal["none", "rst", "fin", "half", "garbage", "stall"]
+SLICE_SECONDS = 0.05
+"""How often a bounded rate gives bytes on."""
 RESET = struct.pack("ii", 1, 0)
 
 
@@ -18,7 +21,10 @@ class FaultProxy:
     """Forwards to `target`. Once `fault` is set, it happens to each connection `after` bytes later.
 
     Bytes are the server's; `passed` counts them. `half` closes only the
-    server's direction; `stall` keeps the connection open and silent.
+    server's direction; `stall` keeps the connection open and silent, in both directions: what the client
+    sends, its end too, does not get through. With `alone` it happens to the first connection that gets so
+    far, and others pass: a flow that a gateway forgot, on a way that is open. `latency` are seconds before
+    bytes go on, `rate` is bytes a second.
     """
 
     target: tuple[str, int]
@@ -26,9 +32,13 @@ class FaultProxy:
     after: int = 0
     port: int = 0
     passed: int = 0
+    alone: bool = False
+    latency: float = 0
+    rate: float = 0
     broken: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
+    _silent: list[socket.socket] = field(default_factory=list)
 
     def accept(self, listener: socket.socket) -> None:
         """Serve until the listener closes."""
@@ -49,24 +59,43 @@ class FaultProxy:
             each.close()
 
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
+        """Give on what the client sends, its end or its reset too."""
+        ending = socket.SHUT_WR
+        try:
             while received := source.recv(65536):
-                target.sendall(received)
-            target.shutdown(socket.SHUT_WR)
+                if target not in self._silent:
+                    target.sendall(received)
+        except OSError:
+            ending = socket.SHUT_RDWR
+        if target not in self._silent:
+            with suppress(OSError):
+                target.shutdown(ending)
 
     def _copy_until_fault(self, server: socket.socket, client: socket.socket) -> None:
         with suppress(OSError):
             while received := server.recv(65536):
-                if self.fault != "none" and len(received) >= self.after:
+                armed = self.fault != "none" and not (self.alone and self.broken.is_set())
+                if armed and len(received) >= self.after:
                     client.sendall(received[: self.after])
-                    return self._break(client, received[self.after :])
-                self.after -= len(received) if self.fault != "none" else 0
+                    return self._break(server, client, received[self.after :])
+                self.after -= len(received) if armed else 0
                 self.passed += len(received)
-                client.sendall(received)
+                self._pass(client, received)
             client.shutdown(socket.SHUT_WR)
         return None
 
-    def _break(self, client: socket.socket, rest: bytes) -> None:
+    def _pass(self, client: socket.socket, received: bytes) -> None:
+        time.sleep(self.latency)
+        size = round(self.rate * SLICE_SECONDS) or len(received)
+        for at in range(0, len(received), size):
+            client.sendall(received[at : at + size])
+            if self.rate:
+                time.sleep(SLICE_SECONDS)
+
+    def _break(self, server: socket.socket, client: socket.socket, rest: bytes) -> None:
+        if self.fault == "stall":
+            self._silent.append(server)
+        self.after = 0  # for whoever comes next
         self.broken.set()
         match self.fault:
             case "rst":
@@ -78,7 +107,7 @@ class FaultProxy:
             case "half":
                 client.shutdown(socket.SHUT_WR)
             case "garbage":
-                client.sendall(os.urandom(max(4096, len(rest))))
+                client.sendall(Random(7).randbytes(max(4096, len(rest))))
                 client.shutdown(socket.SHUT_WR)
             case _:
                 self._ended.wait()
@@ -96,5 +125,5 @@ def faulty(host: str, port: int, fault: Fault = "none", after: int = 0) -> Itera
             yield proxy
         finally:
             listener.shutdown(socket.SHUT_RDWR)
+            acceptor.join(5)  # first, or it takes one more connection
             proxy.close()
-            acceptor.join(5)

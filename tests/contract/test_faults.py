@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from fetcher.engines import _watchdog, engine
+from fetcher.engines import engine
 from fetcher.errors import (
     CanceledError,
     FetcherError,
@@ -147,7 +147,7 @@ def test_a_wire_cut_inside_the_last_bytes_is_noticed(source: Source, missing: in
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_watchdog, "STALL", 1.0)
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", "1.0")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -175,7 +175,7 @@ def test_a_server_that_computes_in_silence_is_left_to_work(source: Source) -> No
 
 def test_a_slow_consumer_is_no_stall(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     """The patience is that of the slowest stand-in, which needs seconds for rows of 1 MiB."""
-    monkeypatch.setattr(_watchdog, "STALL", 5.0)
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", "5.0")
     with opened(source) as session:
         pages = session.read(Reader(session, source).plan("heavy", page_bytes=10_000_000), None)
         first = next(pages).rows

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pymongo import MongoClient
 
-from fetcher.engines import _watchdog, engine
+from fetcher.engines import engine
 from fetcher.errors import (
     CanceledError,
     FetcherError,
@@ -136,7 +136,7 @@ def test_a_server_that_computes_in_silence_is_left_alone(
     served: Source, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collection scan that finds nothing sends nothing; the server says that it works."""
-    monkeypatch.setattr(_watchdog, "STALL", 0.5)
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", "0.5")
     with opened(served, application) as session:
         reader = Reader(session, served)
         query = reader.plan("events")

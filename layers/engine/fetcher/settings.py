@@ -66,12 +66,17 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
         ),
         lease_ms=_ms(env, "FETCHER_LEASE_SECONDS", 60),
         heartbeat_seconds=_positive(env, "FETCHER_HEARTBEAT_SECONDS", 2),
-        stall_seconds=_positive(env, "FETCHER_STALL_SECONDS", 30),
+        stall_seconds=stall_seconds(env),
         dispatch_ms=_ms(env, "FETCHER_DISPATCH_SECONDS", 30),
         duplicate_window_ms=_ms(env, "FETCHER_DUPLICATE_WINDOW_SECONDS", 300),
         max_queued_ms=_ms(env, "FETCHER_MAX_QUEUED_HOURS", 24) * 3600,
         margin_seconds=_positive(env, "FETCHER_MARGIN_SECONDS", 60),
     )
+
+
+def stall_seconds(env: Mapping[str, str] = os.environ) -> float:
+    """Read `FETCHER_STALL_SECONDS`, the silence after which a wire counts as dead: all that an engine needs of this."""
+    return _positive(env, "FETCHER_STALL_SECONDS", 30)
 
 
 def max_result_bytes(text: str | None) -> int:

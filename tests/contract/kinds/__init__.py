@@ -6,6 +6,7 @@ kind's own that stands in its place, with the reason.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,8 @@ class Source:
     """A served kind, and the way to its server beside the engine.
 
     `active` counts what the server is doing for an application's name. The user `reader` may read
-    `events` alone. Reading the table `slow` takes a minute before the first row.
+    `events` alone. Reading the table `slow` takes a minute before the first row. While `held` is entered,
+    by an application's name, its discovery waits at the server.
     """
 
     to: Connection
@@ -54,3 +56,4 @@ class Source:
     default_schema: str = "public"
     odd_names: Sequence[str] = ODD_NAMES
     tls_required: str = "require"
+    held: Callable[[str], AbstractContextManager[None]] | None = None

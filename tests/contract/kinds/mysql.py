@@ -1,21 +1,26 @@
 """MariaDB from the system's packages, standing for MySQL as well; skipped where it cannot be had."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from fetcher.engines._mysql.opening import thread
 from fetcher.model import Connection, Secret
 from infra.local import mariadb
 from infra.local.places import StackError
 from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+from tests.rig import until
 
 DIFFERENT = {
     "test_only_the_schemas_asked_for_are_discovered": "no schemas (R-000-30): test_mysql_session.py",
     "test_a_nul_in_a_value_is_invalid": "text may hold NUL, and is found by it: test_mysql_session.py",
     "test_a_session_only_reads": "other SQL: test_mysql_session.py",
     "test_delivered_rows_are_the_table": "other SQL: test_mysql_property.py",
+    "test_a_dead_way_leaves_the_server_to_its_own_time_limit[mysql-million]": "`net_write_timeout` is the bound of a"
+    " thread that waits to send, a minute at least: test_mysql_session.py looks at it",
 }
 
 NAMES = tuple(name.replace(" 🎉", "") for name in ODD_NAMES)
@@ -93,6 +98,20 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
             quoted, column = f"`public.{name}`" if "." in name else f"`{name}`", f"`{name}`"
             run(f"CREATE TABLE {quoted} ({column} integer PRIMARY KEY, note text)")
             run(f"INSERT INTO {quoted} VALUES (7, 'seven')")
+
+        @contextmanager
+        def held(_application: str) -> Iterator[None]:
+            """Make a table that takes long: nobody sees it before it is there, and a discovery wants to."""
+            with server.connection() as other, ThreadPoolExecutor(1) as making:
+                made = making.submit(other.query, "CREATE TABLE held SELECT sleep(60) AS pause")
+                until(lambda: run("SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'"), "sleep")
+                try:
+                    yield
+                finally:
+                    run(f"KILL QUERY {thread(other)}")
+                    made.exception()
+                    run("DROP TABLE IF EXISTS held")
+
         columns = ", ".join(f"c{number} integer" for number in range(60))
         run(f"CREATE TABLE wide (id integer PRIMARY KEY, {columns});\nINSERT INTO wide (id) VALUES (1)")
         to = Connection("source", "mysql", server.host, server.port, server.database, server.user)
@@ -104,4 +123,5 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
             lambda name: int(run(ACTIVE, name)[0][0]),
             odd_names=NAMES,
             tls_required="true",
+            held=held,
         )

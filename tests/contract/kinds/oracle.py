@@ -29,6 +29,7 @@ DIFFERENT = {
     "test_a_field_named_with_a_percent_sign_and_quotes_is_only_a_name": "no quotes in names: test_oracle_reading.py",
     "test_a_session_only_reads": "other SQL, and the fake has no functions: test_oracle_reading.py",
     "test_delivered_rows_are_the_table": "other SQL: test_oracle_property.py",
+    "test_a_cancel_ends_a_discovery_that_the_server_holds": "its catalog is read without locks",
 }
 FAKED = {
     "test_memory_is_flat_over_a_million_rows": "no fake in another process: batches in test_oracle_reading.py",

@@ -57,5 +57,16 @@ def serving() -> Iterator[Source]:
         columns = ", ".join(f"c{number} integer" for number in range(60))
         run(f"CREATE TABLE wide (id integer PRIMARY KEY, {columns}); INSERT INTO wide (id) VALUES (1)")
         run("VACUUM ANALYZE")
+
+        @contextmanager
+        def held(_application: str) -> Iterator[None]:
+            """Lock what only a discovery looks at: a login, and the server's own life, need the other catalogs."""
+            with server.connection() as other:
+                other.execute("BEGIN; LOCK TABLE pg_catalog.pg_constraint IN ACCESS EXCLUSIVE MODE")
+                try:
+                    yield
+                finally:
+                    other.execute("ROLLBACK")
+
         to = Connection("source", "postgresql", server.host, server.port, server.database, server.user)
-        yield Source(to, Secret(server.password), READER_PASSWORD, run, active)
+        yield Source(to, Secret(server.password), READER_PASSWORD, run, active, held=held)

@@ -28,6 +28,11 @@ READER_PASSWORD = 'only reads %s & "more" host=evil;} 9A'
 DIFFERENT = {
     "test_a_session_only_reads": "its statements are not T-SQL, where no view can call NEXT VALUE FOR; DuckDB's can",
     "test_delivered_rows_are_the_table": "its tables have NaN in `numeric`, which SQL Server has not",
+    "test_a_cancel_ends_a_discovery_that_the_server_holds": "DuckDB's catalog knows no locks",
+    "test_a_stalled_flow_leaves_nothing_at_the_server": "no user sees or ends its other sessions without a right that"
+    " readers lack: the deadline and keepalives, of both ends, are the bound",
+    "test_a_dead_way_leaves_the_server_to_its_own_time_limit[sqlserver-million]": "SQL Server has no time limit for a"
+    " statement: its keepalive, 30 seconds unless configured, is the bound",
     "collations, code pages": "DuckDB compares binary, so order and equality of a collation are asserted on the SQL",
     "datetime2(7), datetimeoffset(7)": "DuckDB keeps microseconds; the seventh digit is asserted on the SQL",
     "order of uniqueidentifier": "DuckDB orders by the text, SQL Server by the last group; both walk each row once",

@@ -2,11 +2,22 @@
 
 Drivers block for ever on a silent wire; a socket that is shut down wakes all of them. Whatever the
 driver then says, the session raises what the watchdog knows.
+
+    no byte for the stall's seconds, and the source does not work for us    unavailable: it may be tried again
+    no byte, but the source says on a second connection that it works       left to work, up to the deadline,
+                                                                            while keepalives are answered
+    a byte now and then                                                     alive, up to the deadline
+    the deadline                                                            timeout: never tried again
+
+After a stall and at the deadline the source is told on a second connection, too: it cannot always see that
+the first one is gone. Where there is no second way, its own time limit for a statement is the bound.
 """
 
 import contextlib
+import logging
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
@@ -15,10 +26,16 @@ from types import TracebackType
 from typing import Literal, Self
 
 from fetcher.errors import CanceledError, FetcherError, TimedOutError, UnavailableError
-from fetcher.settings import load
+from fetcher.settings import stall_seconds
 
-STALL = load().stall_seconds
-"""Seconds without progress after which a wire counts as dead: `FETCHER_STALL_SECONDS`, 30 unless it is set."""
+TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
+LAST_RECEIVED = struct.Struct("=52xI")
+"""`tcpi_last_data_recv` of Linux' `struct tcp_info`: milliseconds since data came, acknowledgements not counted."""
+
+PROBES = 3
+"""Keepalives without an answer after which the kernel gives a connection up."""
+
+log = logging.getLogger(__name__)
 
 Verdict = Literal["stall", "deadline", "canceled"]
 
@@ -33,13 +50,21 @@ class Watchdog:
     """Watches one session from its own thread; use as a context manager around the session's life.
 
     `working` is asked, from that thread, before silence counts as a stall: a server that is busy
-    with a long sort sends nothing for minutes.
+    with a long sort sends nothing for minutes. `abandon` tells the source that nobody waits any more, after
+    a stall or at the deadline; it bounds itself. The stall's length is `FETCHER_STALL_SECONDS`.
     """
 
-    def __init__(self, seconds: float, *, working: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        working: Callable[[], bool] | None = None,
+        abandon: Callable[[], object] | None = None,
+    ) -> None:
         self._deadline = monotonic() + seconds
-        self._stall = STALL
+        self._stall = stall_seconds()
         self._working = working
+        self._abandon = abandon
         self._seen = monotonic()
         self._waiting = False
         self._verdict: Verdict | None = None
@@ -68,11 +93,12 @@ class Watchdog:
             if self._socket is not None:
                 self._socket.close()
             self._socket = socket.socket(fileno=os.dup(descriptor))
+            self._keep_alive(self._socket)
         if self._verdict:
             self.end(self._verdict)
 
     def beat(self) -> None:
-        """Note that bytes have arrived."""
+        """Note that the source has answered; a driver may also take many bytes before anyone can say so."""
         self._seen = monotonic()
 
     def left(self) -> float:
@@ -121,16 +147,40 @@ class Watchdog:
         finally:
             self._waiting = False
 
+    def _keep_alive(self, wire: socket.socket) -> None:
+        """Let the kernel ask the other end's, too: it knows of a flow that a gateway forgot while the source works."""
+        every = max(1, round(self._stall / (1 + PROBES)))
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", every), ("TCP_KEEPINTVL", every), ("TCP_KEEPCNT", PROBES)):
+            if hasattr(socket, name):
+                wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
     def _watch(self) -> None:
         while not self._ended.wait(min(1.0, self._stall / 4, self.left() + 0.01)):
             if monotonic() >= self._deadline:
-                return self.end("deadline")
+                return self._give_up("deadline")
             if self._is_silent() and not self._is_working():
-                return self.end("stall")
+                return self._give_up("stall")
         return None
 
+    def _give_up(self, verdict: Verdict) -> None:
+        self.end(verdict)
+        if self._abandon is not None:
+            try:
+                self._abandon()
+            except Exception:
+                log.debug("the source could not be told", exc_info=True)
+
     def _is_silent(self) -> bool:
-        return self._waiting and monotonic() - self._seen >= self._stall
+        return self._waiting and monotonic() - max(self._seen, self._received()) >= self._stall
+
+    def _received(self) -> float:
+        """When the last byte came, by the kernel: drivers collect a large answer without a sign of life."""
+        with self._lock, contextlib.suppress(OSError, struct.error):
+            if self._socket is not None and TCP_INFO is not None:
+                info = self._socket.getsockopt(socket.IPPROTO_TCP, TCP_INFO, LAST_RECEIVED.size)
+                return monotonic() - float(LAST_RECEIVED.unpack(info)[0]) / 1000
+        return self._seen
 
     def _is_working(self) -> bool:
         """Ask the source, if it can be asked; bytes that arrived meanwhile are an answer too."""

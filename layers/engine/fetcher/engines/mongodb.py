@@ -37,7 +37,6 @@ class MongoDBSession:
         self._database = database
         self._watchdog = watchdog
         self._other = other
-        self._cursors: dict[int, Cursor] = {}
 
     def discover(self, scope: Sequence[str]) -> Catalog:
         """Describe these collections, or all, by a bounded sample of each."""
@@ -48,14 +47,14 @@ class MongoDBSession:
         """Yield pages of documents; a read that is left half-way is forgotten by the server."""
         with self._watchdog.waiting(explained):
             cursor = self._started(query, after)
-        self._cursors[id(cursor)] = cursor
+        self._other.cursors[id(cursor)] = cursor
         rows = pages(cursor, query, self._watchdog.beat)
         try:
             while (page := self._next(rows)) is not None:
                 yield page
         finally:
-            del self._cursors[id(cursor)]
-            if not self._watchdog.ended:
+            if not self._watchdog.ended:  # else whoever ended it looks for the cursor
+                del self._other.cursors[id(cursor)]
                 with suppress(PyMongoError), pymongo.timeout(CANCEL_SECONDS):
                     cursor.kill()
 
@@ -73,7 +72,7 @@ class MongoDBSession:
         """End cursors and what works for us over a second connection, then drop the socket whatever happened."""
         self._watchdog.note("canceled")
         try:
-            self._other.end([(cursor.name, cursor.id) for cursor in list(self._cursors.values()) if cursor.id])
+            self._other.end()
         except Exception:
             log.debug("the cancel request did not get through", exc_info=True)
         finally:
@@ -85,6 +84,7 @@ class _Other:
 
     def __init__(self, to: Connection, secret: Secret, application: str) -> None:
         self.connection: int | None = None
+        self.cursors: dict[int, Cursor] = {}
         self._database = to.database
         self._opened = partial(opened, to, secret, application=application)
 
@@ -96,8 +96,9 @@ class _Other:
         except (FetcherError, PyMongoError, OSError):
             return False
 
-    def end(self, cursors: Sequence[tuple[str, int]]) -> None:
+    def end(self) -> None:
         """Kill the session's operations, and cursors that wait for their next batch."""
+        cursors = [(cursor.name, cursor.id) for cursor in list(self.cursors.values()) if cursor.id]
         with self._client(CANCEL_SECONDS) as client:
             for operation in self._operations(client):
                 client.admin.command({"killOp": 1, "op": operation["opid"]})
@@ -122,7 +123,7 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     """Open a session on the checked address itself; no other member of a replica set is looked for."""
     other = _Other(to, secret, application)
     with ExitStack() as stack:
-        watchdog = stack.enter_context(Watchdog(seconds, working=other.working))
+        watchdog = stack.enter_context(Watchdog(seconds, working=other.working, abandon=other.end))
         with watchdog.waiting(refused):
             client = stack.enter_context(opened(to, secret, seconds=seconds, application=application))
             watchdog.guard(descriptor(client))

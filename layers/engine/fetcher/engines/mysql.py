@@ -35,10 +35,10 @@ class MySQLSession:
 
     isolation = "repeatable read"
 
-    def __init__(self, connection: Opened, watchdog: Watchdog, way: Way) -> None:
+    def __init__(self, connection: Opened, watchdog: Watchdog, other: "_Other") -> None:
         self._connection = connection
         self._watchdog = watchdog
-        self._way = way
+        self._other = other
         self._begun = False
 
     def discover(self, scope: Sequence[str]) -> Catalog:
@@ -76,8 +76,7 @@ class MySQLSession:
         """End the session at the server over a second connection, then drop the socket whatever it answered."""
         self._watchdog.note("canceled")
         try:
-            with _beside(self._way, CANCEL_SECONDS) as other, other.cursor() as cursor:
-                cursor.execute(f"KILL {thread(self._connection)}")
+            self._other.end()
         except Exception:
             log.debug("the cancel request did not get through", exc_info=True)
         finally:
@@ -88,12 +87,12 @@ class MySQLSession:
 def connect(to: Connection, secret: Secret, *, seconds: float, application: str) -> Iterator[MySQLSession]:
     """Open a session from parts, at the checked address; the host's name is what a certificate must show."""
     way = Way.to(to, secret, application)
-    probe = _Probe(way)
-    with Watchdog(seconds, working=probe) as watchdog:
+    other = _Other(way)
+    with Watchdog(seconds, working=other.working, abandon=other.end) as watchdog:
         connection = prepared(way, watchdog)
         try:
-            probe.thread = thread(connection)
-            yield MySQLSession(connection, watchdog, way)
+            other.thread = thread(connection)
+            yield MySQLSession(connection, watchdog, other)
         finally:
             closed(connection)
 
@@ -109,14 +108,15 @@ def _beside(way: Way, seconds: float) -> Iterator[Opened]:
             closed(connection)
 
 
-class _Probe:
-    """Asks over a connection of its own whether the session's thread computes, or waits for us."""
+class _Other:
+    """Asks and tells the server about the session's thread, over a connection of its own."""
 
     def __init__(self, way: Way) -> None:
         self.thread: int | None = None
         self._way = way
 
-    def __call__(self) -> bool:
+    def working(self) -> bool:
+        """Whether the thread computes, and does not wait for us."""
         if self.thread is None:
             return False
         with suppress(Exception), _beside(self._way, PROBE_SECONDS) as other, other.cursor() as cursor:
@@ -125,3 +125,9 @@ class _Probe:
             command, state = found[self.thread]
             return command not in IDLE and state not in SENDING
         return False
+
+    def end(self) -> None:
+        """End the thread, which knows no time limit while it sends. Raises what the connection raises."""
+        if self.thread is not None:
+            with _beside(self._way, CANCEL_SECONDS) as other, other.cursor() as cursor:
+                cursor.execute(f"KILL {self.thread}")

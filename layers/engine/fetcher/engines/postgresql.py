@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import Any
+from traceback import clear_frames
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import IsolationLevel
@@ -30,11 +31,18 @@ SETTINGS: Mapping[str, str] = {
     "jit": "off",  # compiling the expression of a wide row takes longer than most reads
 }
 
+SEND_LIMIT = "SELECT pg_catalog.set_config('tcp_user_timeout', %s, false)"
+"""What bounds a backend that waits to send, which no statement timeout does: the kernel gives the connection up."""
+
 CHECK_CLIENT = "SELECT pg_catalog.set_config('client_connection_check_interval', '2s', false)"
 """From version 14 a server notices by itself that a client has gone, even while it computes."""
 
 WORKING = """SELECT state = 'active' AND wait_event IS DISTINCT FROM 'ClientWrite'
  FROM pg_catalog.pg_stat_activity WHERE pid = %s"""
+
+END = """SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+ WHERE pid = %s AND application_name = pg_catalog.current_setting('application_name')"""
+"""A backend that waits to send feels no cancel and no missing client. Its number may be another's a moment later."""
 
 LOCKABLE = """SELECT c.relkind IN ('r', 'p', 'v') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -55,9 +63,10 @@ class PostgreSQLSession:
 
     isolation = "repeatable read"
 
-    def __init__(self, connection: psycopg.Connection, watchdog: Watchdog, schema: str) -> None:
+    def __init__(self, connection: psycopg.Connection, watchdog: Watchdog, schema: str, other: "_Other") -> None:
         self._connection = connection
         self._watchdog = watchdog
+        self._other = other
         self._schema = schema
 
     def discover(self, scope: Sequence[str]) -> Catalog:
@@ -93,14 +102,17 @@ class PostgreSQLSession:
             return reading.page()
 
     def cancel(self) -> None:
-        """Ask the server over a second connection, then drop the socket whatever it answered."""
+        """Ask the server, which needs no login, then drop the socket and end what is left whatever it answered."""
         self._watchdog.note("canceled")
         try:
             self._connection.cancel_safe(timeout=CANCEL_SECONDS)
         except Exception:
             log.debug("the cancel request did not get through", exc_info=True)
-        finally:
-            self._watchdog.end("canceled")
+        self._watchdog.end("canceled")
+        try:
+            self._other.end()
+        except Exception:
+            log.debug("the backend could not be ended", exc_info=True)
 
 
 @contextmanager
@@ -121,29 +133,38 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
             "options": _options(seconds),
             **tls(to, secret, stack),
         }
-        probe = _Probe(parameters)
-        watchdog = stack.enter_context(Watchdog(seconds, working=probe))
+        other = _Other(parameters)
+        watchdog = stack.enter_context(Watchdog(seconds, working=other.working, abandon=other.end))
         connection = stack.enter_context(closing(_opened(parameters, watchdog)))
-        probe.backend = connection.info.backend_pid
-        yield PostgreSQLSession(connection, watchdog, to.schema or NAMING.default)
+        other.backend = connection.info.backend_pid
+        yield PostgreSQLSession(connection, watchdog, to.schema or NAMING.default, other)
 
 
 def _options(seconds: float) -> str:
-    milliseconds = str(max(1, int(seconds * 1000)))
+    milliseconds = _milliseconds(seconds)
     limits = {"statement_timeout": milliseconds, "idle_in_transaction_session_timeout": milliseconds}
     return " ".join(f"-c {name}={value}" for name, value in {**SETTINGS, **limits}.items())
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, int(seconds * 1000)))
 
 
 def _opened(parameters: Mapping[str, Any], watchdog: Watchdog) -> psycopg.Connection:
     """Connect, begin the one transaction of the session, and give its socket to the watchdog."""
     with watchdog.waiting(refused):
-        connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+        try:
+            connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
+        except psycopg.Error as error:
+            clear_frames(error.__traceback__)  # the driver's hold a socket that timed out, in a cycle
+            raise
     watchdog.guard(connection.fileno())
     try:
         with watchdog.waiting(explained):
             if connection.info.server_version >= CHECK_CLIENT_SINCE:
                 with suppress(psycopg.errors.InvalidParameterValue):  # some platforms cannot
                     connection.execute(CHECK_CLIENT)
+            connection.execute(SEND_LIMIT, (_milliseconds(watchdog.left()),))
             connection.autocommit = False
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             connection.read_only = True
@@ -153,19 +174,26 @@ def _opened(parameters: Mapping[str, Any], watchdog: Watchdog) -> psycopg.Connec
     return connection
 
 
-class _Probe:
-    """Asks over a connection of its own whether the session's backend computes, or waits for us."""
+class _Other:
+    """Asks and tells the server about the session's backend, over a connection of its own."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self.backend: int | None = None
         self._parameters = parameters
 
-    def __call__(self) -> bool:
-        if self.backend is None:
-            return False
+    def working(self) -> bool:
+        """Whether the backend computes, and does not wait for us."""
         try:
-            with Watchdog(PROBE_SECONDS) as watchdog, closing(_opened(self._parameters, watchdog)) as connection:
-                row = connection.execute(WORKING, (self.backend,)).fetchone()
+            return self._asked(WORKING, PROBE_SECONDS)
         except (FetcherError, psycopg.Error):
             return False
-        return row == (True,)
+
+    def end(self) -> None:
+        """End the backend. Raises what the connection raises."""
+        self._asked(END, CANCEL_SECONDS)
+
+    def _asked(self, sql: LiteralString, seconds: float) -> bool:
+        if self.backend is None:
+            return False
+        with Watchdog(seconds) as watchdog, closing(_opened(self._parameters, watchdog)) as connection:
+            return connection.execute(sql, (self.backend,)).fetchone() == (True,)

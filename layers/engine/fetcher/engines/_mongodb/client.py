@@ -67,16 +67,24 @@ def opened(to: Connection, secret: Secret, *, seconds: float, application: str) 
 
 
 def _connect(client: Client, until: float) -> None:
-    """Wait for the first attempt to connect, and not for the driver's next ones when it has failed."""
-    while True:
-        try:
-            client.admin.command("ping")
-        except ServerSelectionTimeoutError:
-            servers = client.topology_description.server_descriptions().values()
-            if monotonic() >= until or any(server.error for server in servers):
-                raise
-        else:
-            return
+    """Wait for the first attempt to connect, and not for the driver's next ones when it has failed; then log in.
+
+    The driver has no limit for the login on the session's own socket, which it opens for the first command.
+    """
+    while not _is_found(client, until):
+        pass
+    with pymongo.timeout(max(0.001, until - monotonic())):
+        client.admin.command("ping")
+
+
+def _is_found(client: Client, until: float) -> bool:
+    try:
+        return client.address is not None
+    except ServerSelectionTimeoutError:
+        servers = client.topology_description.server_descriptions().values()
+        if monotonic() >= until or any(server.error for server in servers):
+            raise
+        return False
 
 
 def direct(to: Connection) -> bool:
