@@ -103,14 +103,14 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
         def held(_application: str) -> Iterator[None]:
             """Make a table that takes long: nobody sees it before it is there, and a discovery wants to."""
             with server.connection() as other, ThreadPoolExecutor(1) as making:
-                made = making.submit(other.query, "CREATE TABLE held SELECT sleep(60) AS pause")
+                made = making.submit(other.query, "CREATE TABLE being_made SELECT sleep(60) AS pause")
                 until(lambda: run("SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'"), "sleep")
                 try:
                     yield
                 finally:
                     run(f"KILL QUERY {thread(other)}")
                     made.exception()
-                    run("DROP TABLE IF EXISTS held")
+                    run("DROP TABLE IF EXISTS being_made")
 
         columns = ", ".join(f"c{number} integer" for number in range(60))
         run(f"CREATE TABLE wide (id integer PRIMARY KEY, {columns});\nINSERT INTO wide (id) VALUES (1)")
