@@ -30,7 +30,7 @@ from tests.contract.conftest import rows_of
 from tests.contract.kinds import Source
 from tests.contract.kinds.oracle import DSN, PASSWORD
 
-sqlglot = pytest.importorskip("sqlglot")
+sqlglot = pytest.importorskip("sqlglot", reason="oracle: the fake runs on duckdb and sqlglot")
 exp = sqlglot.exp
 
 CREATE = """
