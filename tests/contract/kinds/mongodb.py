@@ -10,15 +10,19 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from bson import Decimal128, json_util
+from bson.binary import Binary
+from bson.int64 import Int64
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.uri_parser import parse_uri
 
-from fetcher.model import Connection, Secret
+from fetcher.model import Connection, Encoding, Secret
 from infra.local import secantus
-from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Source
+from tests.contract import strategies
+from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Rows, Source
 
 _KEY = "the key is always `_id`, and every document has it: test_mongodb_shape.py"
 DIFFERENT = {
@@ -42,15 +46,34 @@ DIFFERENT = {
     "test_a_dead_way_leaves_the_server_to_its_own_time_limit[mongodb-million]": "between two batches nothing works",
     "test_a_stalled_flow_leaves_nothing_at_the_server": "the stand-in calls a connection active after its last word",
     "test_memory_is_flat_over_a_million_rows": "20,000 documents, since the stand-in is slow: test_mongodb_values.py",
-    "test_delivered_rows_are_the_table": "documents of their own: test_mongodb_resume.py",
 }
 
 READER_PASSWORD = 'only reads %s & "more" host=evil:@/?#ü'
+MOST_COLUMNS = 6
+"""Of random tables, whose columns are named `c0` and so on."""
 MANY = 20_000
 """Documents of `million`: the stand-in is slow."""
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 QUALIFIED = "public"
 """Begins the collections that stand for tables with a dot in their name."""
+
+DECLARED: Mapping[Encoding, str] = {
+    Encoding.INTEGER: "long",
+    Encoding.DECIMAL: "decimal",
+    Encoding.FLOAT: "double",
+    Encoding.TEXT: "string",
+    Encoding.BOOLEAN: "bool",
+    Encoding.TIMESTAMP_UTC: "date",
+    Encoding.UUID: "binData 4",
+    Encoding.BINARY: "binData",
+}
+RANDOM = {
+    "long": strategies.INTEGERS,
+    "string": strategies.WORDS_WITH_NUL,
+    "decimal": strategies.DECIMALS,
+    "date": strategies.MILLISECONDS,
+    "binData 4": strategies.UUIDS,
+}
 
 Document = Mapping[str, Any]
 
@@ -69,9 +92,30 @@ def serving() -> Iterator[Source]:
             where = client[asked.pop("$db", server.database)]
             return (tuple(where.command(asked).items()),)
 
+        def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
+            """The key's columns are the members of `_id`; a value that is None is missing in every second row."""
+            database[name].drop()
+            documents = [_document(columns, key, row, missing=at % 2 == 0) for at, row in enumerate(rows)]
+            distinct = {json_util.dumps(document["_id"]): document for document in documents}
+            if distinct:
+                database[name].insert_many(distinct.values())
+            else:
+                database.create_collection(name)
+
+        def stored(name: str, key: Sequence[str]) -> Rows:
+            found = [dict(_flat(document)) for document in database[name].find().sort("_id")]
+            return [tuple(row.get(f"c{at}") for at in range(MOST_COLUMNS)) for row in found]
+
         to = Connection("source", "mongodb", server.host, server.port, server.database, server.user)
         yield Source(
-            to, Secret(server.password), READER_PASSWORD, run, lambda name: _active(client, name), tls_required="true"
+            to,
+            Secret(server.password),
+            READER_PASSWORD,
+            run,
+            lambda name: _active(client, name),
+            create,
+            stored,
+            tls_required="true",
         )
 
 
@@ -146,3 +190,39 @@ def _create_reader(database: Database[dict[str, Any]]) -> None:
     database.command("createRole", "events only", privileges=privileges, roles=[])
     role = {"role": "events only", "db": database.name}
     database.client.admin.command("createUser", "reader", pwd=READER_PASSWORD, roles=[role])
+
+
+def _document(columns: Mapping[str, str], key: Sequence[str], row: Sequence[Any], *, missing: bool) -> dict[str, Any]:
+    values = {name: _bson(value, kind) for (name, kind), value in zip(columns.items(), row, strict=True)}
+    rest = {name: value for name, value in values.items() if name not in key and not (missing and value is None)}
+    return {"_id": {name: values[name] for name in key}, **rest}
+
+
+def _bson(value: Any, kind: str) -> Any:
+    match kind:
+        case _ if value is None:
+            return None
+        case "long":
+            return Int64(value)
+        case "decimal":
+            return Decimal128(value)
+        case "binData 4":
+            return Binary.from_uuid(UUID(value))
+        case _:
+            return value
+
+
+def _flat(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Go through the members of a document and of its `_id`, as they are in the result."""
+    for name, value in document.items():
+        match value:
+            case dict():
+                yield from _flat(value)
+            case Decimal128():
+                yield name, value.to_decimal()
+            case Binary(subtype=4):
+                yield name, str(value.as_uuid())
+            case datetime():
+                yield name, value.isoformat(timespec="milliseconds") + "Z"
+            case _:
+                yield name, value

@@ -1,6 +1,6 @@
 """MariaDB from the system's packages, standing for MySQL as well; skipped where it cannot be had."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from fetcher.engines._mysql.opening import thread
-from fetcher.model import Connection, Secret
+from fetcher.model import Connection, Encoding, Secret
 from infra.local import mariadb
 from infra.local.places import StackError
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+from tests.contract import strategies
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
 from tests.rig import until
 
 DIFFERENT = {
     "test_only_the_schemas_asked_for_are_discovered": "no schemas (R-000-30): test_mysql_session.py",
     "test_a_nul_in_a_value_is_invalid": "text may hold NUL, and is found by it: test_mysql_session.py",
     "test_a_session_only_reads": "other SQL: test_mysql_session.py",
-    "test_delivered_rows_are_the_table": "other SQL: test_mysql_property.py",
     "test_a_dead_way_leaves_the_server_to_its_own_time_limit[mysql-million]": "`net_write_timeout` is the bound of a"
     " thread that waits to send, a minute at least: test_mysql_session.py looks at it",
 }
@@ -70,6 +70,31 @@ GRANT INSERT ON pairs TO reader
 """
 """Without any right on `pairs` the reader would not even see that it exists."""
 
+DECLARED: Mapping[Encoding, str] = {
+    Encoding.INTEGER: "bigint",
+    Encoding.DECIMAL: "decimal(20,4)",
+    Encoding.FLOAT: "double",
+    Encoding.TEXT: f"varchar(100) {TEXT}",
+    Encoding.BOOLEAN: "bit(1)",
+    Encoding.DATE: "date",
+    Encoding.TIMESTAMP: "datetime(6)",
+    Encoding.TIMESTAMP_UTC: "timestamp(6) NULL",
+    Encoding.BINARY: "varbinary(100)",
+}
+RANDOM = {
+    "bigint": strategies.INTEGERS,
+    "varchar(9)": strategies.WORDS_WITH_NUL,
+    "varchar(9) COLLATE utf8mb4_bin": strategies.WORDS_WITH_NUL,
+    "varchar(9) COLLATE utf8mb4_unicode_ci": strategies.WORDS_WITH_NUL,
+    "decimal(13,3)": strategies.DECIMALS,
+    "date": strategies.DATES,
+    "varbinary(9)": strategies.BYTES,
+    "enum('z','a','m')": strategies.sampled("zam"),
+    "bit(5)": strategies.BITS_OF_FIVE,
+}
+SPELLED = {"bit": "LPAD(BIN({0} + 0), 5, '0')", "varbinary": "TO_BASE64({0})"}
+"""How a SELECT shows a type as it is in the result; every other one as it is."""
+
 
 @contextmanager
 def serving() -> Iterator[Source]:
@@ -91,6 +116,22 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
                 while cursor.nextset():
                     rows = cursor.fetchall()
             return rows
+
+        def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
+            """Let the server drop the rows whose keys its collation takes for one."""
+            listed = ", ".join(f"{each} {kind}" for each, kind in columns.items())
+            run(f"CREATE OR REPLACE TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
+            if rows:
+                values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+                run(f"INSERT IGNORE INTO {name} VALUES {values}")
+
+        def stored(name: str, key: Sequence[str]) -> Rows:
+            columns = run(
+                f"SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_NAME = '{name}'"
+                " AND TABLE_SCHEMA = DATABASE() ORDER BY ORDINAL_POSITION"
+            )
+            listed = ", ".join(SPELLED.get(kind, "CONCAT({0})").format(each) for each, kind in columns)
+            return run(f"SELECT {listed} FROM {name} ORDER BY {', '.join(key)}")
 
         run(SEED)
         for name in NAMES:
@@ -121,7 +162,19 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
             READER_PASSWORD,
             run,
             lambda name: int(run(ACTIVE, name)[0][0]),
+            create,
+            stored,
             odd_names=NAMES,
             tls_required="true",
             held=held,
         )
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case None | int() | float():
+            return "NULL" if value is None else str(int(value) if isinstance(value, bool) else value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case _:
+            return f"_utf8mb4 X'{str(shown(value)).removesuffix('Z').encode().hex()}'"

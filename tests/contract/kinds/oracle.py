@@ -7,17 +7,19 @@ What the fake, or Oracle itself, cannot express is named in `DIFFERENT`, with wh
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import oracledb
 import pytest
 
-from fetcher.model import Connection, Secret
-from tests.contract import fake_oracle
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+from fetcher.model import Connection, Encoding, Secret
+from tests.contract import fake_oracle, strategies
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Create, Rows, Source, shown
+
+Making = tuple[Create, Callable[[str, Sequence[str]], Rows]]
 
 REAL_CONNECT = oracledb.connect
 DSN = os.environ.get("FETCHER_TEST_ORACLE_DSN")
@@ -28,14 +30,18 @@ DIFFERENT = {
     "test_an_unknown_database_is_refused": "the service is what is known or not: test_oracle_connect.py",
     "test_a_field_named_with_a_percent_sign_and_quotes_is_only_a_name": "no quotes in names: test_oracle_reading.py",
     "test_a_session_only_reads": "other SQL, and the fake has no functions: test_oracle_reading.py",
-    "test_delivered_rows_are_the_table": "other SQL: test_oracle_property.py",
     "test_a_cancel_ends_a_discovery_that_the_server_holds": "its catalog is read without locks",
 }
 FAKED = {
     "test_memory_is_flat_over_a_million_rows": "no fake in another process: batches in test_oracle_reading.py",
     "test_memory_is_bounded_by_a_few_rows_when_they_are_of_one_mebibyte": "the same",
 }
-GIVEN = {"test_one_session_sees_one_snapshot": "other SQL; see docs/oracle.md"}
+_MAKES = "makes its tables in the fake"
+GIVEN = {
+    "test_one_session_sees_one_snapshot": "other SQL; see docs/oracle.md",
+    "test_delivered_rows_are_the_table": _MAKES,
+    "test_each_filter_finds_what_python_finds": _MAKES,
+}
 DIFFERENT |= GIVEN if DSN else FAKED
 
 NAMES = tuple(name for name in ODD_NAMES if '"' not in name)
@@ -102,6 +108,25 @@ GRANT INSERT ON "CONTRACT"."pairs" TO "READER"
 """
 """The same tables on a real server, of version 23ai or later for the sake of BOOLEAN."""
 
+DECLARED: Mapping[Encoding, str] = {
+    Encoding.INTEGER: "bigint",
+    Encoding.DECIMAL: "decimal(20,4)",
+    Encoding.FLOAT: "double",
+    Encoding.TEXT: "varchar",
+    Encoding.BOOLEAN: "boolean",
+    Encoding.TIMESTAMP: "timestamp",
+    Encoding.TIMESTAMP_UTC: "timestamptz",
+    Encoding.BINARY: "blob",
+}
+RANDOM = {
+    "bigint": strategies.INTEGERS,
+    "varchar": strategies.FILLED_WORDS,
+    "decimal(18,3)": strategies.DECIMALS,
+    "timestamp": strategies.DATETIMES,
+    "timestamp_s": strategies.SECONDS,
+}
+"""On the fake; a text is never empty, as in Oracle, and `timestamp_s` stands for DATE."""
+
 WORKING = "SELECT COUNT(*) FROM V$SESSION WHERE PROGRAM = :1 AND STATUS = 'ACTIVE'"
 
 
@@ -130,8 +155,19 @@ def _faked() -> Iterator[Source]:
     def run(sql: str) -> Sequence[Sequence[Any]]:
         return oracle.database.execute(sql).fetchall()
 
+    def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
+        listed = ", ".join(f'"{each}" {kind}' for each, kind in columns.items())
+        run(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
+        for row in rows:
+            values = ", ".join(map(_literal, row, columns.values()))
+            run(f"INSERT INTO {name} VALUES ({values}) ON CONFLICT DO NOTHING")
+
+    def stored(name: str, key: Sequence[str]) -> Rows:
+        kinds = [row[1] for row in run(f"DESCRIBE {name}")]
+        return [tuple(map(_shown, row, kinds)) for row in run(f"SELECT * FROM {name} ORDER BY {', '.join(key)}")]
+
     with listening(oracle), patch.object(oracledb, "connect", fake_oracle.connect):
-        yield _source("127.0.0.1", oracle.port, SERVICE, run, oracle.active)
+        yield _source("127.0.0.1", oracle.port, SERVICE, run, oracle.active, (create, stored))
 
 
 @contextmanager
@@ -159,7 +195,9 @@ def _given(dsn: str) -> Iterator[Source]:
         run(f'CREATE TABLE "CONTRACT"."wide" ("id" NUMBER(9) PRIMARY KEY, {wide})')
         run('INSERT INTO "CONTRACT"."wide" ("id") VALUES (1)')
         try:
-            yield _source(host, int(port), service, run, lambda name: int(run(WORKING, name)[0][0]))
+            yield _source(
+                host, int(port), service, run, lambda name: int(run(WORKING, name)[0][0]), (_faked_only, _faked_only)
+            )
         finally:
             _drop_users(run)
 
@@ -175,6 +213,26 @@ def _source(
     service: str,
     run: Callable[[str], Sequence[Sequence[Any]]],
     active: Callable[[str], int],
+    making: Making,
 ) -> Source:
     to = Connection("source", "oracle", host, port, service, OWNER, options={"serviceName": service})
-    return Source(to, Secret(PASSWORD), READER_PASSWORD, run, active, OWNER, NAMES, "true")
+    return Source(to, Secret(PASSWORD), READER_PASSWORD, run, active, *making, OWNER, NAMES, "true")
+
+
+def _faked_only(*_: object) -> NoReturn:
+    raise NotImplementedError("tables of a test's own are made in the fake alone")
+
+
+def _literal(value: Any, declared: str) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"unhex('{value.hex()}')"
+    return "'" + str(shown(value)).replace("'", "''") + f"'::{declared}"
+
+
+def _shown(value: Any, declared: str) -> str | None:
+    """Oracle writes as many digits of a second as the type has."""
+    if value is None or not declared.startswith("TIMESTAMP"):
+        return shown(value)
+    return str(value.isoformat(timespec="microseconds" if declared == "TIMESTAMP" else "seconds"))

