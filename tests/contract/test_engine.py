@@ -12,7 +12,8 @@ from fetcher.engines import engine, kinds
 from fetcher.errors import InvalidRequestError, RefusedError
 from fetcher.model import Encoding, Position, Secret
 from fetcher.ports import Session
-from tests.contract.conftest import Filter, Reader, rows_of
+from infra.local.places import ROOT
+from tests.contract.conftest import KINDS, Filter, Reader, rows_of
 from tests.contract.kinds import EVENTS, OTHER_SCHEMA, Source
 
 ALL = list(range(1, EVENTS + 1))
@@ -23,6 +24,18 @@ def test_the_folder_is_the_registry() -> None:
     assert "postgresql" in kinds()
     with pytest.raises(InvalidRequestError, match=r"'dbase'.*postgresql"):
         engine("dbase")
+
+
+def test_a_sixth_kind_is_one_module_and_one_fixture() -> None:
+    """Design §7.1: `kind` below is that one too, and nothing else has heard of it."""
+    folders = [ROOT / "layers" / "engine" / "fetcher", ROOT / "functions", ROOT / "tests" / "contract"]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    assert {str(file.relative_to(ROOT)) for file in files if "sqlite" in file.read_text().lower()} == {
+        "tests/contract/engines/sqlite.py",
+        "tests/contract/kinds/sqlite.py",
+        "tests/contract/test_engine.py",
+    }
+    assert set(KINDS) - set(kinds()) == {"sqlite"}
 
 
 # --- discovery
