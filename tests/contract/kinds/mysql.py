@@ -81,6 +81,7 @@ DECLARED: Mapping[Encoding, str] = {
     Encoding.TIMESTAMP_UTC: "timestamp(6) NULL",
     Encoding.BINARY: "varbinary(100)",
 }
+DIFFERENCES = ("spaces at the end",)
 RANDOM = {
     "bigint": strategies.INTEGERS,
     "varchar(9)": strategies.WORDS_WITH_NUL,

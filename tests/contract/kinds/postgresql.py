@@ -39,7 +39,7 @@ DECLARED: Mapping[Encoding, str] = {
     Encoding.INTEGER: "bigint",
     Encoding.DECIMAL: "numeric(20,4)",
     Encoding.FLOAT: "double precision",
-    Encoding.TEXT: "text",
+    Encoding.TEXT: 'text COLLATE "C"',
     Encoding.BOOLEAN: "boolean",
     Encoding.DATE: "date",
     Encoding.TIMESTAMP: "timestamp",
@@ -116,4 +116,4 @@ def _literal(value: Any, declared: str) -> str:
     if value is None:
         return "NULL"
     text = "\\x" + value.hex() if isinstance(value, bytes) else str(shown(value)).replace("'", "''")
-    return f"'{text}'::{declared}"
+    return f"'{text}'::{declared.partition(' COLLATE')[0]}"
