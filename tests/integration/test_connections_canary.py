@@ -153,6 +153,36 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
         assert password not in text
 
 
+def test_no_row_and_no_value_of_a_filter_is_in_a_log_or_a_message(watched: Watched) -> None:
+    """R-000-82, B-47: at the level DEBUG too, whether the job ends well or by an error that quotes a row."""
+    given = canary("filter")
+    with source(watched) as database:
+        database.execute("CREATE TABLE public.rows_kept (id int PRIMARY KEY, note text)")
+        database.execute("INSERT INTO public.rows_kept VALUES (1, %s), (2, %s)", [ROW, given])
+        database.execute("CREATE VIEW public.rows_failing AS SELECT id, note, note::int AS n FROM public.rows_kept")
+    watched.register("rows")
+    statuses = []
+    for table, fields in (("rows_kept", ["*"]), ("rows_failing", ["n"]), ("rows_kept", ["missing"])):
+        request = {
+            "mappedFields": {"rows": {table: fields}},
+            "filters": {"rows": {table: {"note": {"in": [given, ROW]}}}},
+        }
+        answer = watched.post({"dataRequest": request, "metadata": {"source": "payments"}})
+        watched.work()
+        job_id = str(answer.json()["jobId"])
+        statuses.append(watched.job(job_id)["status"])
+        if statuses == ["completed"]:
+            assert given.encode() in watched.result(watched.job(job_id))
+    assert statuses == ["completed", "failed", "failed"]
+    while watched.deliver(NOTIFY, "FETCHER_NOTIFICATIONS_QUEUE_URL") is not None:
+        pass
+    messages = [text for text in watched.seen if text.startswith("FETCHER_")]
+    assert messages
+    for text in [*messages, *watched.logs(), *map(json.dumps, watched.published())]:
+        assert given not in text
+        assert ROW not in text
+
+
 def test_no_value_of_ours_shows_a_secret_when_it_is_printed() -> None:
     """A log line, a traceback or a debugger prints values with `repr`."""
     body = {

@@ -135,6 +135,16 @@ def test_a_fraction_is_never_cut_off_an_integer_comparison(value: Decimal, opera
     assert read(Encoding.INTEGER, *values, operator=operator) == values
 
 
+@pytest.mark.parametrize("name", ["paid", "width", "paid_at", "uuid", "created_date", "account_id"])
+def test_a_columns_name_says_nothing_about_its_type(name: str) -> None:
+    """R-000-90, B-07: the discovered type decides."""
+    for encoding, value in ((Encoding.TEXT, "abc"), (Encoding.INTEGER, 7), (Encoding.DECIMAL, Decimal("1.5"))):
+        column = Column(name, "its type", encoding)
+        assert typed(column, Condition(name, "eq", (value,)), WHERE).values == (value,)
+    with pytest.raises(InvalidRequestError):
+        typed(Column(name, "uuid", Encoding.UUID), Condition(name, "eq", ("abc",)), WHERE)
+
+
 @pytest.mark.parametrize("encoding", Encoding)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_null_is_compared_for_equality_only(encoding: Encoding, operator: Operator) -> None:

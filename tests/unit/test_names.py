@@ -32,6 +32,7 @@ def test_exactly_the_schemas_that_the_names_may_mean_are_in_scope(names: list[st
 
 
 def test_the_connection_may_have_a_default_schema_of_its_own() -> None:
+    """R-000-24, B-63."""
     assert NAMING.scope(["t"], SALES) == ("sales",)
     assert NAMING.resolve("t", catalog(("sales", "t"), ("public", "t")), SALES) == ("sales", "t")
 

@@ -70,7 +70,7 @@ def test_fields_keep_their_requested_order() -> None:
 
 
 def test_the_wildcard_is_every_column_in_the_tables_order() -> None:
-    """R-000-14, R-000-38: 60 columns are fine, the 50 bounds the request's list."""
+    """R-000-14, R-000-38, B-01: 60 columns are fine, the 50 bounds the request's list."""
     everything, wide = planned(Selection("public.accounts", ("*",)), Selection("sales.wide", ("*",)))
     assert everything.columns == (ID, EMAIL, PAID)
     assert len(wide.columns) == 60

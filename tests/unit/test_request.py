@@ -230,6 +230,7 @@ def test_empty_filters_are_no_filters(filters: Any) -> None:
 
 @pytest.mark.parametrize("operators", [{}, {"like!": ["a"]}, {"EQ": [1]}, {"$gt": [1]}])
 def test_an_unknown_operator_is_refused_and_never_dropped(operators: Mapping[str, Any]) -> None:
+    """R-000-88, B-08: a filter that is left out would widen the job."""
     path = "".join(f"/{name}" for name in operators)
     assert problems(filtered(operators)) == [("FET-2001", f"/dataRequest/filters/pg/t/f{path}")]
 
@@ -274,6 +275,7 @@ def test_equality_takes_any_number_of_values_and_null(operator: str, values: lis
 
 
 def test_numbers_arrive_exactly() -> None:
+    """R-000-101, B-23: no number of a filter passes through a float."""
     given = strict_loads('{"in":[9007199254740993,0.1,1e2,-0,1.0]}')
     assert isinstance(given["in"][1], Number)
     values = conditions(given)[0].values

@@ -39,6 +39,11 @@ ODD_NAMES = (
     "other.events",
     "t",
     "select",
+    "pg_mine",
+    "db_mine",
+    "config",
+    "a$b",
+    "sys",
 )
 """Tables of one row each: a key of the table's own name, which is 7, and a `note`."""
 
