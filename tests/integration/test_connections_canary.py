@@ -155,17 +155,17 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
 
 def test_no_row_and_no_value_of_a_filter_is_in_a_log_or_a_message(watched: Watched) -> None:
     """R-000-82, B-47: at the level DEBUG too, whether the job ends well or by an error that quotes a row."""
-    given = canary("filter")
+    given, row = f"a filter's {uuid4()}", f"a row's {uuid4()}"
     with source(watched) as database:
         database.execute("CREATE TABLE public.rows_kept (id int PRIMARY KEY, note text)")
-        database.execute("INSERT INTO public.rows_kept VALUES (1, %s), (2, %s)", [ROW, given])
+        database.execute("INSERT INTO public.rows_kept VALUES (1, %s), (2, %s)", [row, given])
         database.execute("CREATE VIEW public.rows_failing AS SELECT id, note, note::int AS n FROM public.rows_kept")
     watched.register("rows")
     statuses = []
     for table, fields in (("rows_kept", ["*"]), ("rows_failing", ["n"]), ("rows_kept", ["missing"])):
         request = {
             "mappedFields": {"rows": {table: fields}},
-            "filters": {"rows": {table: {"note": {"in": [given, ROW]}}}},
+            "filters": {"rows": {table: {"note": {"in": [given, row]}}}},
         }
         answer = watched.post({"dataRequest": request, "metadata": {"source": "payments"}})
         watched.work()
@@ -180,7 +180,7 @@ def test_no_row_and_no_value_of_a_filter_is_in_a_log_or_a_message(watched: Watch
     assert messages
     for text in [*messages, *watched.logs(), *map(json.dumps, watched.published())]:
         assert given not in text
-        assert ROW not in text
+        assert row not in text
 
 
 def test_no_value_of_ours_shows_a_secret_when_it_is_printed() -> None:
