@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from extract.services import Services
@@ -14,7 +14,7 @@ from fetcher.core.extraction import Extraction
 from fetcher.core.request import parse
 from fetcher.core.run import Source
 from fetcher.errors import FetcherError, InvalidRequestError, Where
-from fetcher.model import Request, Selection
+from fetcher.model import Request
 from fetcher.ports import Session
 
 
@@ -42,7 +42,7 @@ class Opened:
 def opened(services: Services, extraction: Extraction, request: Request) -> Opened:
     """Find every datasource again. Raises `InvalidRequestError` for one that went or changed hands."""
     found = {name: _stored(services, extraction, name) for name in sorted(request.datasources)}
-    sources = (_source(services, extraction, name, at, request.datasources[name]) for name, at in found.items())
+    sources = (_source(services, extraction, request, name, at) for name, at in found.items())
     at_once = {at.id: at.workers for at in found.values()}
     return Opened(tuple(sources), {at.id: at.version for at in found.values()}, at_once)
 
@@ -56,9 +56,9 @@ def _stored(services: Services, extraction: Extraction, name: str) -> Stored:
     return stored
 
 
-def _source(
-    services: Services, extraction: Extraction, name: str, stored: Stored, selections: tuple[Selection, ...]
-) -> Source:
+def _source(services: Services, extraction: Extraction, request: Request, name: str, stored: Stored) -> Source:
+    selections = request.datasources[name]
+    stored = replace(stored, connection=engines.narrowed(stored.connection, selections, request.metadata))
     naming = engines.engine(stored.connection.kind).NAMING
     scope = naming.scope([selection.table for selection in selections], stored.connection)
     return Source(

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from fetcher import engines
 from fetcher.aws import queues
 from fetcher.aws.records import Accepted, Duplicate
 from fetcher.aws.results import request_key
@@ -39,8 +40,8 @@ def accept(services: Services, caller: Caller, job: JobBody, retry_of: Extractio
     """Turn a checked body into an extraction, or find the one that already answers for it.
 
     `retry_of` is the job that the caller wants repeated; it changes nothing but what the new one says of itself.
-    Raises `InvalidRequestError` for connections that are unknown, foreign or down, and for a `retry_of` that did
-    not fail or asked for something else.
+    Raises `InvalidRequestError` for connections that are unknown, foreign or down, for what they can never answer, and
+    for a `retry_of` that did not fail or asked for something else.
     """
     source = Problem("/metadata/source", "metadata.source is a product that the token is not for")
     caller.check_product(job.request.source, source)
@@ -51,6 +52,8 @@ def accept(services: Services, caller: Caller, job: JobBody, retry_of: Extractio
     if duplicate is not None:
         return _existing(services, caller, duplicate)
     named = resolve(services, caller, job)
+    for name, stored in named.items():
+        engines.narrowed(stored.connection, job.request.datasources[name], job.metadata)
     try:
         probe_all(services.sources, {name: stored for name, stored in named.items() if not stored.internal})
     except InvalidRequestError:

@@ -12,7 +12,7 @@ from fetcher.core.plan import missing
 from fetcher.core.selection import Finding, finding
 from fetcher.errors import FetcherError, InvalidRequestError, RefusedError, UnavailableError, Where
 from fetcher.model import Catalog, Column, Selection, Table
-from fetcher.ports import Naming
+from fetcher.ports import Naming, Schemaless
 from submit.caller import Caller
 from submit.registered import visible
 from submit.services import Services
@@ -29,9 +29,8 @@ _UNQUALIFIED = "x"
 def schema(services: Services, stored: Stored, schemas: Sequence[str]) -> dict[str, Any]:
     """Ask the source for its tables, and remember them. Raises FET-1040 when it cannot be asked."""
     naming = engines.engine(stored.connection.kind).NAMING
-    names = [f"{name}.{_UNQUALIFIED}" for name in schemas] or [_UNQUALIFIED]
     try:
-        catalog = discovered(services, stored, naming.scope(names, stored.connection))
+        catalog = discovered(services, stored, _scope(naming, stored, schemas))
     except (RefusedError, UnavailableError) as error:
         code = error.code if error.code == "FET-0414" else "FET-1040"
         raise InvalidRequestError(error.message, code=code) from error
@@ -44,6 +43,14 @@ def schema(services: Services, stored: Stored, schemas: Sequence[str]) -> dict[s
         "type": API_NAMES[to.kind],
         "tables": sorted(tables, key=lambda table: str(table["name"])),
     }
+
+
+def _scope(naming: Naming, stored: Stored, schemas: Sequence[str]) -> tuple[str, ...]:
+    """Return the scope of these schemas, or of the default one; of every table where there are no schemas."""
+    if isinstance(naming, Schemaless):
+        return naming.everything(stored.connection)
+    names = [f"{name}.{_UNQUALIFIED}" for name in schemas] or [_UNQUALIFIED]
+    return naming.scope(names, stored.connection)
 
 
 def discovered(services: Services, stored: Stored, scope: Sequence[str]) -> Catalog:
@@ -127,7 +134,7 @@ def _table_view(table: Table, catalog: Catalog, naming: Naming, stored: Stored) 
 
 def _requestable(table: Table, catalog: Catalog, naming: Naming, stored: Stored) -> str:
     """The shortest name that a job may use for exactly this table."""
-    names = [".".join(table.path[at:]) for at in reversed(range(len(table.path)))]
+    names = [*(".".join(table.path[at:]) for at in reversed(range(len(table.path)))), table.path[0]]
     return next((name for name in names if naming.resolve(name, catalog, stored.connection) == table.path), names[-1])
 
 

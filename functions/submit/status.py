@@ -7,6 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher import __version__
 from fetcher.aws.clients import client
@@ -59,7 +60,10 @@ def _checks(at: Services) -> dict[str, Callable[[], object]]:
 
 def _datasources(at: Services) -> dict[str, dict[str, Any]]:
     """Say whether the operator's variables can be used; what is wrong names a variable, never its value."""
-    internals = at.connections.internals
+    try:
+        internals = at.connections.internals
+    except (ClientError, BotoCoreError):
+        return {"datasources": {"status": "down", "latencyMs": 0}}
     if not internals.found and not internals.problems:
         return {}
     state = {"status": "down", "problems": list(internals.problems)} if internals.problems else {"status": "up"}

@@ -174,3 +174,56 @@ def test_another_place_is_another_version_and_another_password_is_not() -> None:
 
     assert version() == version(PASSWORD="rotated")
     assert len({version(), version(HOST="b"), version(PORT="1"), version(DATABASE="b"), version(USER="b")}) == 5
+
+
+CRM = {"CONFIG_NAME": "plugin_crm", "TYPE": "MONGODB"}
+HASH, ENCRYPT = "CRYPTO_HASH_SECRET_KEY_PLUGIN_CRM", "CRYPTO_ENCRYPT_SECRET_KEY_PLUGIN_CRM"
+
+
+def test_the_name_and_the_type_together_make_plugin_crm() -> None:
+    """Reference 11: exactly this name, and MongoDB; all else is what its type says."""
+    kinds = {
+        read(env(**given)).of("default")[0].connection.kind
+        for given in (
+            {**CRM, "TYPE": "POSTGRESQL"},
+            {**CRM, "CONFIG_NAME": "Plugin_CRM"},
+            {**CRM, "CONFIG_NAME": "crm"},
+        )
+    }
+    assert kinds == {"postgresql", "mongodb"}
+    crm = read(env(**CRM)).named("default", "plugin_crm")
+    assert crm is not None
+    assert (crm.id, crm.connection.kind) == ("8de55b81-916c-5ec9-bee3-7c05e8f32f29", "plugin_crm")
+
+
+def keys(found: Any) -> tuple[Any, Any]:
+    secret: Any = found.of("default")[0].secret
+    return secret.hash_key, secret.encryption_key
+
+
+def test_keys_are_the_datasources_own_or_the_public_systems() -> None:
+    """Reference 11.3, 11.4: two variables for all; B-54: or keys of the datasource's own."""
+    everybodys = {HASH: "hash", ENCRYPT: "aa" * 16}
+    assert keys(read({**env(**CRM), **everybodys})) == ("hash", "aa" * 16)
+    assert keys(read({**env(**CRM, HASH_KEY="own", ENCRYPTION_KEY="bb" * 32), **everybodys})) == ("own", "bb" * 32)
+    assert keys(read(env(**CRM))) == (None, None)
+    assert keys(read({**env(), **everybodys})) == (None, None)
+
+
+@pytest.mark.parametrize("value", ["canary", "aa" * 15, "aa" * 16 + "\n", "zz" * 16, "aa" * 33])
+def test_a_bad_key_is_named_without_its_value(value: str) -> None:
+    """Reference 11.4: 16, 24 or 32 bytes, in hex."""
+    for given, named in (
+        ({**env(**CRM), ENCRYPT: value}, ENCRYPT),
+        (env(**CRM, ENCRYPTION_KEY=value), "ENCRYPTION_KEY"),
+    ):
+        found = read(given)
+        [problem] = found.problems
+        assert named in problem.split()[0]
+        assert value not in problem
+        assert found.reserves("default", "plugin_crm")
+
+
+def test_only_plugin_crm_has_keys() -> None:
+    """A typo is reported, not ignored."""
+    assert read(env(HASH_KEY="x")).problems == ("DATASOURCE_1_HASH_KEY is not a known variable",)

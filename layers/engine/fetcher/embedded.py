@@ -23,7 +23,7 @@ from fetcher.core.run import Reader, Source
 from fetcher.core.seal import Chunk, Seal
 from fetcher.core.stop import Stop
 from fetcher.errors import InvalidRequestError, Where
-from fetcher.model import Connection, Request, Secret, Selection
+from fetcher.model import Connection, Request, Secret
 from fetcher.ports import Session, Sink
 
 Opened = tuple[Connection, Secret]
@@ -86,10 +86,12 @@ def _sources(request: Request, connections: Mapping[str, Opened]) -> list[Source
         raise InvalidRequestError(
             f"no connection was given for {', '.join(unknown)}", code="FET-1020", where=Where(unknown[0])
         )
-    return [_source(name, selections, *connections[name]) for name, selections in request.datasources.items()]
+    return [_source(request, name, *connections[name]) for name in request.datasources]
 
 
-def _source(name: str, selections: tuple[Selection, ...], connection: Connection, secret: Secret) -> Source:
+def _source(request: Request, name: str, connection: Connection, secret: Secret) -> Source:
+    selections = request.datasources[name]
+    connection = engines.narrowed(connection, selections, request.metadata)
     return Source(
         name=name,
         connection=connection,

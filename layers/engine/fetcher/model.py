@@ -59,12 +59,17 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """What opens a connection. It has no `repr`, so that no log line can hold it."""
+    """What opens a connection, and values in it. It has no `repr`, so that no log line can hold it.
+
+    `hash_key` is text, `encryption_key` hex; only sources whose values are stored encrypted have them.
+    """
 
     password: str
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
+    hash_key: str | None = None
+    encryption_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

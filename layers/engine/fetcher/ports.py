@@ -1,10 +1,10 @@
 """What the core needs from the outside, as protocols the adapters satisfy by shape."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from fetcher.model import Catalog, Column, Connection, Page, Position, Query, Secret, Table
+from fetcher.model import Catalog, Column, Connection, Page, Position, Query, Secret, Selection, Table
 
 
 class Session(Protocol):
@@ -49,6 +49,24 @@ class Holding(Protocol):
         ...
 
 
+@runtime_checkable
+class Decrypting(Protocol):
+    """What a session offers beside `Session` where values are stored encrypted and delivered in the clear."""
+
+    def decrypted(self, query: Query) -> tuple[str, ...]:
+        """Name the fields that a read of this query decrypts, for the manifest."""
+        ...
+
+
+@runtime_checkable
+class Narrowing(Protocol):
+    """What an engine offers where a read depends on more of the request than its tables."""
+
+    def narrowed(self, to: Connection, selections: Sequence[Selection], metadata: Mapping[str, Any]) -> Connection:
+        """Bind a connection to one request. Raises `InvalidRequestError` for what the source can never answer."""
+        ...
+
+
 class Connect(Protocol):
     """Open a session; close it without draining what was not read.
 
@@ -80,6 +98,15 @@ class FieldNaming(Protocol):
 
     def column(self, name: str, table: Table) -> Column | None:
         """Return the column that a requested field means, made up if the table is schemaless, or None."""
+        ...
+
+
+@runtime_checkable
+class Schemaless(Protocol):
+    """What a `Naming` offers too when its scopes are tables, so that no name stands for all of them."""
+
+    def everything(self, connection: Connection) -> tuple[str, ...]:
+        """Return the scope of all tables."""
         ...
 
 

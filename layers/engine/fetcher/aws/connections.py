@@ -1,12 +1,13 @@
 """Connections in DynamoDB: the table `connections` (`design.md` §4, items 1 and 1n), and the internal datasources."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fetcher.aws import dynamo, trail
 from fetcher.aws.dynamo import Refused
-from fetcher.aws.internals import Internals, deployed
+from fetcher.aws.internals import Internals
+from fetcher.aws.operated import deployed
 from fetcher.aws.stored import Stored, from_item, key, name_item, name_key, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.rules import Absent, Equal, Of, Put, Rule, every
@@ -39,13 +40,18 @@ class Connections:
     """
 
     def __init__(
-        self, client: Any, table: str, main_table: str, clock: Clock, internals: Internals | None = None
+        self, client: Any, table: str, main_table: str, clock: Clock, internals: Callable[[], Internals] = deployed
     ) -> None:
         self._client = client
         self._table = table
         self._main_table = main_table
         self._clock = clock
-        self.internals = deployed() if internals is None else internals
+        self._internals = internals
+
+    @property
+    def internals(self) -> Internals:
+        """The operator's datasources."""
+        return self._internals()
 
     def create(self, new: Stored, who: str) -> None:
         """Register a connection under its name. Raises `NameTaken`."""

@@ -1,16 +1,13 @@
-"""Datasources of the operator, from the environment: `DATASOURCE_<N>_*`.
+"""Datasources of the operator: `DATASOURCE_<N>_*`, from the environment or a secret (`operated`).
 
 They belong to no product, cannot be changed through the API, and their hosts may be private; the rest is
 as for any connection. Each has an id that is stable: a UUID of the tenant and the name.
 """
 
 import hashlib
-import logging
-import os
 import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from urllib.parse import parse_qsl
 from uuid import UUID, uuid5
@@ -19,7 +16,7 @@ from fetcher import engines
 from fetcher.aws.secrets import Reference, reference_problem
 from fetcher.aws.stored import Stored
 from fetcher.core.canonical import dumps
-from fetcher.core.kinds import API_KINDS, CONFIG_NAME, PORTS, tls_problem
+from fetcher.core.kinds import API_KINDS, CONFIG_NAME, PLUGIN_CRM, PORTS, tls_problem
 from fetcher.model import Connection, Secret
 
 NAMESPACE = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
@@ -31,7 +28,12 @@ _OTHERS = ("TENANT", "PORT", "SCHEMA", "PASSWORD", "SECRET_ID", "SECRET_FIELD", 
 _MEMBERS = {*_NEEDED, *_OTHERS, "SSL_CA", "SSL_CERT", "SSL_KEY"}
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 
-_log = logging.getLogger(__name__)
+KEYS: Mapping[str, str] = {
+    "HASH_KEY": "CRYPTO_HASH_SECRET_KEY_PLUGIN_CRM",
+    "ENCRYPTION_KEY": "CRYPTO_ENCRYPT_SECRET_KEY_PLUGIN_CRM",
+}
+"""Of `plugin_crm` alone: its own variables, and those of the public system for all that have none."""
+_AES_KEY = re.compile(r"([0-9A-Fa-f]{32}|[0-9A-Fa-f]{48}|[0-9A-Fa-f]{64})")
 
 
 class _Unusable(Exception):  # noqa: N818 - becomes a line of `problems`
@@ -63,15 +65,6 @@ class Internals:
         return (tenant, name) in self.found or (tenant, name) in self.broken
 
 
-@cache
-def deployed() -> Internals:
-    """Read this process's environment, once; what cannot be used is logged."""
-    internals = read(os.environ)
-    for problem in internals.problems:
-        _log.error("an internal datasource cannot be used: %s", problem)
-    return internals
-
-
 def read(env: Mapping[str, str]) -> Internals:
     """Read every datasource; a bad variable costs its own datasource and no other."""
     found: dict[tuple[str, str], Stored] = {}
@@ -80,7 +73,7 @@ def read(env: Mapping[str, str]) -> Internals:
     for number, members in sorted(_grouped(env).items()):
         where = (members.get("TENANT") or DEFAULT_TENANT, members.get("CONFIG_NAME", ""))
         try:
-            stored = _datasource(number, members)
+            stored = _datasource(number, members, env)
             _check_only(number, where, {*found, *broken})
             found[where] = stored
         except _Unusable as unusable:
@@ -88,6 +81,11 @@ def read(env: Mapping[str, str]) -> Internals:
             if where not in found:
                 broken.add(where)
     return Internals(MappingProxyType(found), frozenset(broken), tuple(problems))
+
+
+def is_variable(name: str) -> bool:
+    """Whether a name is one that is read here."""
+    return _VARIABLE.fullmatch(name) is not None or name in KEYS.values()
 
 
 def identity(tenant: str, name: str) -> str:
@@ -104,13 +102,15 @@ def _grouped(env: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return grouped
 
 
-def _datasource(number: str, members: Mapping[str, str]) -> Stored:
+def _datasource(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> Stored:
     _check(number, members)
+    kind = _kind(members)
+    keys = _keys(number, members, env) if kind == PLUGIN_CRM else {}
     tenant, name = members.get("TENANT", DEFAULT_TENANT), members["CONFIG_NAME"]
     options = _options(number, members)
     to = Connection(
         name=name,
-        kind=API_KINDS[members["TYPE"]],
+        kind=kind,
         host=members["HOST"],
         port=_port(number, members),
         database=members["DATABASE"],
@@ -129,6 +129,8 @@ def _datasource(number: str, members: Mapping[str, str]) -> Stored:
             tls_ca=members.get("SSL_CA"),
             tls_certificate=members.get("SSL_CERT"),
             tls_key=members.get("SSL_KEY"),
+            hash_key=keys.get("HASH_KEY"),
+            encryption_key=keys.get("ENCRYPTION_KEY"),
         ),
         metadata=dumps(options) if options else "",
         created_at="",
@@ -136,6 +138,24 @@ def _datasource(number: str, members: Mapping[str, str]) -> Stored:
         version=_version(to),
         references=_references(number, tenant, members),
     )
+
+
+def _kind(members: Mapping[str, str]) -> str:
+    """Return the code's kind: the name and the type together make `plugin_crm` (reference 11)."""
+    is_crm = (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
+    return PLUGIN_CRM if is_crm else API_KINDS[members["TYPE"]]
+
+
+def _keys(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys there are. One that is missing is missed by the jobs that need it."""
+    found = {}
+    for member, everybodys in KEYS.items():
+        variable = f"DATASOURCE_{number}_{member}" if member in members else everybodys
+        if value := members.get(member) or env.get(everybodys):
+            if member == "ENCRYPTION_KEY" and not _AES_KEY.fullmatch(value):
+                raise _Unusable(f"{variable} must be 32, 48 or 64 hexadecimal digits")
+            found[member] = value
+    return found
 
 
 def _check(number: str, members: Mapping[str, str]) -> None:
@@ -150,7 +170,8 @@ def _check_only(number: str, where: tuple[str, str], taken: Set[tuple[str, str]]
 
 
 def _problems(members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for member in sorted(members.keys() - _MEMBERS):
+    is_crm = (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
+    for member in sorted(members.keys() - _MEMBERS - (KEYS.keys() if is_crm else set())):
         yield member, "is not a known variable"
     for member in _NEEDED:
         if member not in members:

@@ -27,7 +27,7 @@ PREFIX = "fetcher/connections"
 _LETTERS = r"[A-Za-z0-9/_+=.@-]+"
 _OF_ANOTHER = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
 """What KMS says of a data key that was wrapped for another tenant or connection, or by another key."""
-_NOT_OURS = frozenset(
+NOT_OURS = frozenset(
     {
         "ResourceNotFoundException",
         "AccessDeniedException",
@@ -104,7 +104,7 @@ class References:
         try:
             answer = self._client().get_secret_value(SecretId=secret_id)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in _NOT_OURS:
+            if error.response["Error"]["Code"] not in NOT_OURS:
                 raise
             raise RefusedError("the secret that the connection refers to cannot be read") from error
         return str(answer.get("SecretString", ""))

@@ -11,7 +11,11 @@ API_KINDS: Mapping[str, str] = {
 }
 """The API's name of each kind to the code's."""
 
-API_NAMES: Mapping[str, str] = {kind: name for name, kind in API_KINDS.items()}
+PLUGIN_CRM = "plugin_crm"
+"""Name and kind of the one internal datasource that is read by an adapter: docs/plugin-crm.md."""
+
+API_NAMES: Mapping[str, str] = {**{kind: name for name, kind in API_KINDS.items()}, PLUGIN_CRM: "MONGODB"}
+"""The code's name of each kind to the API's."""
 
 TLS_MODES: Mapping[str, tuple[str, ...]] = {
     "POSTGRESQL": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),

@@ -31,11 +31,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One table as it was read. `sampled` names fields that no discovered schema holds."""
+    """One table as it was read. `sampled` names fields that no discovered schema holds.
+
+    `decrypted` names fields that are stored encrypted and were delivered in the clear.
+    """
 
     query: Query
     parts: tuple[Part, ...]
     sampled: tuple[str, ...] = ()
+    decrypted: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -189,6 +193,7 @@ def _table(table: TableEntry) -> dict[str, Any]:
         "order": [column.name for column in query.key],
         "filters": [{"field": given.column.name, "operator": given.operator} for given in query.conditions],
         "sampled": table.sampled,
+        **({"decrypted": table.decrypted} if table.decrypted else {}),
         "window": None,
         "parts": [_part(part) for part in table.parts],
         "rows": table.rows,

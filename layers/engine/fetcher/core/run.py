@@ -24,7 +24,7 @@ from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
 from fetcher.errors import FetcherError, UnavailableError
 from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
-from fetcher.ports import Holding, Naming, Session
+from fetcher.ports import Decrypting, Holding, Naming, Session
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Reader:
             outlet.begin_table(query.name)
             rows = sum(page.rows for page in self._pages(planned.source.name, session, outlet, query))
             outlet.end_table()
-            tables.append(_read_whole(query, rows))
+            tables.append(_read_whole(session, query, rows))
         return self._entry(planned, session, outlet, tables)
 
     def _read_first(
@@ -174,7 +174,7 @@ class Reader:
             for page in self._pages(planned.source.name, session, outlet, query, after, (number, rows)):
                 rows[-1] += page.rows
             outlet.end_table()
-        tables = [_read_whole(query, count) for query, count in zip(planned.queries, rows, strict=True)]
+        tables = [_read_whole(session, query, count) for query, count in zip(planned.queries, rows, strict=True)]
         return self._entry(planned, session, outlet, tables, 1 + checkpoint.snapshots if checkpoint and mark else 1)
 
     def _pages(
@@ -251,10 +251,11 @@ class Reader:
         return ThreadPoolExecutor(self._limits.parallel, thread_name_prefix=name)
 
 
-def _read_whole(query: Query, rows: int) -> TableEntry:
+def _read_whole(session: Session, query: Query, rows: int) -> TableEntry:
     """Describe a table that was read to its end."""
     sampled = tuple(column.name for column in query.columns if column.type == UNSAMPLED)
-    return TableEntry(query, (Part(rows),), sampled)
+    decrypted = session.decrypted(query) if isinstance(session, Decrypting) else ()
+    return TableEntry(query, (Part(rows),), sampled, decrypted)
 
 
 def _mark(page: Page, table: int, rows: Sequence[int]) -> Mark | None:

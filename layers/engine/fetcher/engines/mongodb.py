@@ -9,7 +9,7 @@ from typing import Any
 import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
-from fetcher.engines._mongodb.catalog import discovered
+from fetcher.engines._mongodb.catalog import discovered, named
 from fetcher.engines._mongodb.client import Client, descriptor, opened
 from fetcher.engines._mongodb.cursor import Cursor, Database, killed
 from fetcher.engines._mongodb.documents import pages, projection
@@ -42,6 +42,11 @@ class MongoDBSession:
         """Describe these collections, or all, by a bounded sample of each."""
         with self._watchdog.waiting(explained):
             return discovered(self._database, scope)
+
+    def collections(self) -> list[str]:
+        """Name every collection and view, sorted."""
+        with self._watchdog.waiting(explained):
+            return named(self._database)
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of documents; a read that is left half-way is forgotten by the server."""

@@ -30,12 +30,21 @@ SYSTEM = "system."
 def discovered(database: Database, names: Sequence[str]) -> Catalog:
     """Describe these collections and views, or all; the system's own are skipped by their reserved prefix."""
     chosen = {"filter": {"name": {"$in": list(names)}}} if names else {}
-    found = [each for each in _listed(database, chosen) if not each["name"].startswith(SYSTEM)]
-    tables = [_table(database, each) for each in sorted(found, key=lambda each: str(each["name"]))]
+    tables = [_table(database, each) for each in _listed(database, chosen)]
     return Catalog({table.path: table for table in tables})
 
 
+def named(database: Database) -> list[str]:
+    """Name every collection and view, sorted, and look into none."""
+    return [str(each["name"]) for each in _listed(database, {"nameOnly": True})]
+
+
 def _listed(database: Database, chosen: Command) -> list[Mapping[str, Any]]:
+    found = [each for each in _all(database, chosen) if not each["name"].startswith(SYSTEM)]
+    return sorted(found, key=lambda each: str(each["name"]))
+
+
+def _all(database: Database, chosen: Command) -> list[Mapping[str, Any]]:
     try:
         return database.collections(chosen)
     except OperationFailure as error:

@@ -17,11 +17,15 @@ NESTING = frozenset({Encoding.DOCUMENT, Encoding.ARRAY})
 
 
 class Collections:
-    """A `Naming` and a `FieldNaming`. The scope is the collections themselves: no other is sampled."""
+    """A `Naming`, a `FieldNaming` and `Schemaless`. The scope is the collections themselves: no other is sampled."""
 
     def scope(self, names: Sequence[str], _connection: Connection) -> tuple[str, ...]:
         """Return the requested names: a dot is a letter like others."""
         return tuple(sorted(set(names)))
+
+    def everything(self, _connection: Connection) -> tuple[str, ...]:
+        """Return the scope that leaves none out."""
+        return ()
 
     def resolve(self, name: str, catalog: Catalog, _connection: Connection) -> tuple[str, ...] | None:
         """Return the collection or view of exactly this name."""
