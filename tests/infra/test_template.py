@@ -20,6 +20,7 @@ from samtranslator.translator.translator import Translator  # type: ignore[impor
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
 from fetcher import settings as settings_module
+from fetcher.aws.secrets import Reference, reference_problem
 from fetcher.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,7 @@ ENVIRONMENT = {
         "FETCHER_NOTIFICATIONS_QUEUE_URL",
         "FETCHER_KEY_ID",
         "FETCHER_ALLOWED_NETWORKS",
+        "FETCHER_DATASOURCES_SECRET_ID",
         "FETCHER_AUTHORIZER",
         "FETCHER_TENANT_CLAIM",
         "FETCHER_PRODUCTS_CLAIM",
@@ -63,6 +65,7 @@ ENVIRONMENT = {
         "FETCHER_KEY_ID",
         "FETCHER_MASTER_SECRET_ID",
         "FETCHER_ALLOWED_NETWORKS",
+        "FETCHER_DATASOURCES_SECRET_ID",
         "ENGINE_MAX_RESULT_BYTES",
         "FETCHER_EXTRACTION_SECONDS",
         "FETCHER_LEASE_SECONDS",
@@ -672,6 +675,48 @@ def test_network_interfaces_are_lambdas_business_and_only_inside_a_vpc(role: str
     allow, deny = network
     assert (allow["Effect"], deny["Effect"]) == ("Allow", "Deny")
     assert list(deny["Condition"]["ArnLike"]) == ["lambda:SourceFunctionArn"]
+
+
+SECRET = "fetcher/datasources/prod"
+
+
+def test_the_operators_secret_is_read_by_submit_and_extract_alone_and_only_when_there_is_one(aws: Deployment) -> None:
+    """Reference 2.7 on a deployed stack: the parameter is a name, so no password is in a variable or an output."""
+    given = deployed(InternalDatasourcesSecretId=SECRET)
+    arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:" + SECRET + "-??????"
+    found = {
+        role: statement
+        for role in RIGHTS
+        for statement in statements(given.properties(role))
+        if statement["Sid"] == "InternalDatasources"
+    }
+    assert found.keys() == {"SubmitRole", "ExtractRole"}
+    for statement in found.values():
+        assert (statement["Action"], statement["Resource"]) == (["secretsmanager:GetSecretValue"], [arn])
+    assert not [s for role in RIGHTS for s in statements(aws.properties(role)) if s["Sid"] == "InternalDatasources"]
+    for name in FUNCTIONS:
+        told = given.properties(name)["Environment"]["Variables"].get("FETCHER_DATASOURCES_SECRET_ID")
+        assert told == (SECRET if name in {"SubmitFunction", "ExtractFunction"} else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("", True),
+        (SECRET, True),
+        ("fetcher/datasources/", False),
+        ("fetcher/connections/default/x", False),
+        ("fetcher/datasources/*", False),
+        ("fetcher/datasources/x?", False),
+        ('{"DATASOURCE_1_PASSWORD":"x"}', False),
+        (f"arn:aws:secretsmanager:eu-west-1:123456789012:secret:{SECRET}-a1B2c3", False),
+    ],
+)
+def test_the_operators_secret_lies_where_no_connection_may_refer_to(aws: Deployment, name: str, fits: bool) -> None:
+    """A tenant that could name it would have the operator's passwords sent to its own host."""
+    pattern = aws.template["Parameters"]["InternalDatasourcesSecretId"]["AllowedPattern"]
+    assert (re.fullmatch(pattern, name) is not None) is fits
+    assert reference_problem("default", Reference(SECRET, "DATASOURCE_1_PASSWORD")) is not None
 
 
 def test_the_key_is_used_through_a_service_or_for_one_connection(aws: Deployment) -> None:

@@ -85,3 +85,12 @@ def test_three_engines_in_one_job(registered: Rig) -> None:
     }
     assert list(result) == sorted(result)
     assert job["rowCount"] == 10_000
+
+
+def test_the_schema_of_mongodb_is_all_of_its_collections(registered: Rig) -> None:
+    """Reference 13.4: Schema_MongoDB: no table's name stands for a scope there."""
+    items = registered.http("GET", "/v1/management/connections").json()["items"]
+    (own,) = [item["id"] for item in items if item["configName"] == "my_mongo"]
+    for query in ({}, {"schema": "public"}):
+        shown = registered.http("GET", f"/v1/management/connections/{own}/schema", query=query).json()
+        assert "transactions" in [table["name"] for table in shown["tables"]]

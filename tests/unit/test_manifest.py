@@ -103,6 +103,14 @@ def test_a_table_is_described_with_types_order_and_parts() -> None:
     }
 
 
+def test_what_was_decrypted_is_named_and_only_then() -> None:
+    """Reference 11.4: a reader sees which fields were stored encrypted."""
+    crm = DatasourceEntry("plugin_crm", "plugin_crm", "local", (replace(LOG, decrypted=("contact.iban", "name")),))
+    (told,) = read(replace(MANIFEST, datasources=(crm,)))["datasources"][0]["tables"]
+    assert told["decrypted"] == ["contact.iban", "name"]
+    assert b"decrypted" not in render(MANIFEST, KEY)
+
+
 def test_the_values_of_filters_are_not_told() -> None:
     """R-000-82."""
     assert b"4711" not in render(MANIFEST, KEY)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fetcher.aws.operated import KEEP_SECONDS, VARIABLE, Operated
+from fetcher.aws.operated import KEEP_SECONDS, Operated
+from fetcher.settings import DATASOURCES_VARIABLE as VARIABLE
 
 MEMBERS = {
     "DATASOURCE_1_CONFIG_NAME": "ledger",

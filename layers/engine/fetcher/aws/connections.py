@@ -1,8 +1,11 @@
 """Connections in DynamoDB: the table `connections` (`design.md` §4, items 1 and 1n), and the internal datasources."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import dynamo, trail
 from fetcher.aws.dynamo import Refused
@@ -47,6 +50,9 @@ class Connections:
         self._main_table = main_table
         self._clock = clock
         self._internals = internals
+        # What is wrong with the operator's variables is logged from the start; AWS, if it fails now, is asked again.
+        with suppress(ClientError, BotoCoreError):
+            internals()
 
     @property
     def internals(self) -> Internals:

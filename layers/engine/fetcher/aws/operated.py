@@ -19,8 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fetcher.aws.clients import client
 from fetcher.aws.internals import Internals, is_variable, read
 from fetcher.aws.secrets import NOT_OURS
+from fetcher.settings import DATASOURCES_VARIABLE
 
-VARIABLE = "FETCHER_DATASOURCES_SECRET_ID"
 KEEP_SECONDS = 300.0
 """How long a variable that was changed may still be the old one."""
 SECONDS, TRIES = 5.0, 2
@@ -53,7 +53,7 @@ class Operated:
         return self._kept
 
     def _read(self) -> Internals:
-        secret_id = self._env.get(VARIABLE)
+        secret_id = self._env.get(DATASOURCES_VARIABLE)
         variables, problems = self._fetched(secret_id) if secret_id else ({}, [])
         internals = read({**variables, **self._env})
         internals = replace(internals, problems=(*problems, *internals.problems))
@@ -68,13 +68,13 @@ class Operated:
         except ClientError as error:
             if error.response["Error"]["Code"] not in NOT_OURS:
                 raise
-            return {}, [f"{VARIABLE} names a secret that cannot be read"]
+            return {}, [f"{DATASOURCES_VARIABLE} names a secret that cannot be read"]
         try:
             members = json.loads(text)
         except ValueError:
             members = None
         if not isinstance(members, dict):
-            return {}, [f"{VARIABLE} names a secret that is no JSON object"]
+            return {}, [f"{DATASOURCES_VARIABLE} names a secret that is no JSON object"]
         return {name: value for name, value in members.items() if not _problem(name, value)}, list(_problems(members))
 
 
