@@ -5,6 +5,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from moto import mock_aws
 
@@ -80,3 +81,64 @@ def test_a_token_depends_on_every_part_and_its_place() -> None:
     """Two steps of one extraction never share a token."""
     assert dynamo.token("a", "bc") != dynamo.token("ab", "c")
     assert len(dynamo.token("a")) == 36
+
+
+class Flaky:
+    """A client whose first calls of an operation fail, as AWS words it; the rest reach the table."""
+
+    def __init__(self, client: Any, *failures: Any) -> None:
+        self._client = client
+        self.failures = list(failures)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**asked: Any) -> Any:
+            if self.failures:
+                raise ClientError(self.failures.pop(0), name)
+            return getattr(self._client, name)(**asked)
+
+        return call
+
+
+CONFLICT: Any = {"Error": {"Code": "TransactionConflictException"}, "ResponseMetadata": {}}
+CANCELED: Any = {
+    "Error": {"Code": "TransactionCanceledException"},
+    "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}],
+}
+
+
+def test_a_write_that_meets_a_transaction_is_no_lost_race(client: Any) -> None:
+    """Design §4: repeated with jitter, an update as well as a transaction, and given up after six tries."""
+    slept: list[float] = []
+    client.put_item(TableName="main", Item=dynamo.marshal({**NEW, "SK": "META"}))
+    asked = values(0, "w1", 0, None)
+    claimed = dynamo.update(Flaky(client, *[CONFLICT] * 5), "main", KEY, TABLE[Event.CLAIM], asked, sleep=slept.append)
+    assert claimed["claimToken"] == "w1"
+    put = [dynamo.put_action("main", {"PK": "met", "SK": "X"})]
+    dynamo.transact(Flaky(client, *[CANCELED] * 5), put, dynamo.token("met"), slept.append)
+    assert dynamo.get(client, "main", {"PK": "met", "SK": "X"}) is not None
+    assert len(slept) == 10
+    with pytest.raises(ClientError):
+        dynamo.update(Flaky(client, *[CONFLICT] * 6), "main", KEY, TABLE[Event.BEAT], asked, sleep=slept.append)
+
+
+def test_a_refusal_beside_a_conflict_is_a_refusal(client: Any) -> None:
+    """A condition that did not hold is final, whatever else the transaction met."""
+    reasons = [{"Code": "TransactionConflict"}, {"Code": "ConditionalCheckFailed"}]
+    flaky = Flaky(client, {**CANCELED, "CancellationReasons": reasons})
+    with pytest.raises(Refused) as refused:
+        dynamo.transact(flaky, [], dynamo.token("beside"), lambda _: None)
+    assert refused.value.action == 1
+
+
+@pytest.mark.parametrize(("tries", "mine"), [(0, False), (1, True)])
+def test_only_a_repeated_write_may_find_that_it_was_done_before(tries: int, mine: bool) -> None:
+    """R-AWS-10: another sweep of the same instant is no earlier try of this one."""
+    answer: Any = {
+        "Error": {"Code": "ConditionalCheckFailedException"},
+        "Item": dynamo.marshal({"lookAt": 7}),
+        "ResponseMetadata": {"RetryAttempts": tries},
+    }
+    with pytest.raises(Refused) as refused:
+        dynamo.update(Flaky(None, answer), "main", KEY, TABLE[Event.SWEEP], {"seen": 1, "lookAt": 7})
+    assert refused.value.done_before(lookAt=7) == mine
+    assert not refused.value.done_before(lookAt=8)

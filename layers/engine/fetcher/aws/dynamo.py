@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from random import random
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
@@ -32,7 +32,12 @@ from fetcher.core.rules import (
     given_value,
 )
 
-_CONFLICTS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+T = TypeVar("T")
+
+_CONFLICTS = frozenset({"TransactionConflictException", "TransactionInProgressException"})
+"""What a write is told that met another's transaction; botocore repeats only the second of the two."""
+_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_REFUSED = "ConditionalCheckFailed"
 _TRIES = 6
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
@@ -48,12 +53,21 @@ class Spelled(TypedDict, total=False):
 
 
 class Refused(Exception):  # noqa: N818 - an answer that callers match on, not a failure
-    """The condition of action number `action` did not hold; `item` is what was there, if anything."""
+    """The condition of action number `action` did not hold; `item` is what was there, if anything.
 
-    def __init__(self, action: int, item: Mapping[str, Any] | None) -> None:
+    `repeated` says that the client had to send the write more than once, so an earlier try may have done it.
+    """
+
+    def __init__(self, action: int, item: Mapping[str, Any] | None, *, repeated: bool = False) -> None:
         super().__init__(f"action {action} was refused by its condition")
         self.action = action
         self.item = item
+        self.repeated = repeated
+
+    def done_before(self, **written: Any) -> bool:
+        """Whether an earlier try of this very write, whose answer was lost, put there what it wanted."""
+        item = self.item or {}
+        return self.repeated and all(item.get(name) == value for name, value in written.items())
 
 
 def marshal(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,21 +180,34 @@ def get(client: Any, table: str, key: Mapping[str, str]) -> dict[str, Any] | Non
     return unmarshal(answer["Item"]) if "Item" in answer else None
 
 
-def update(client: Any, table: str, key: Mapping[str, str], rule: Rule, given: Given) -> dict[str, Any]:
+def update(
+    client: Any,
+    table: str,
+    key: Mapping[str, str],
+    rule: Rule,
+    given: Given,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
     """Apply a rule to one item and return the item after it. Raises `Refused` with the item as it was."""
-    try:
-        answer = client.update_item(
+
+    def call() -> Any:
+        return client.update_item(
             TableName=table,
             Key=marshal(key),
             ReturnValues="ALL_NEW",
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
             **spell(rule, given),
         )
+
+    try:
+        answer = _past_conflicts(call, sleep)
     except ClientError as error:
         if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
             raise
         old = error.response.get("Item")
-        raise Refused(0, unmarshal(old) if isinstance(old, dict) else None) from error
+        repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
+        raise Refused(0, unmarshal(old) if isinstance(old, dict) else None, repeated=repeated) from error
     return unmarshal(answer["Attributes"])
 
 
@@ -190,33 +217,40 @@ def transact(
     request_token: str,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write all actions or none. Raises `Refused` for the first action whose condition did not hold.
+    """Write all actions or none. Raises `Refused` for the first action whose condition did not hold."""
+    try:
+        _past_conflicts(
+            lambda: client.transact_write_items(TransactItems=list(actions), ClientRequestToken=request_token), sleep
+        )
+    except ClientError as error:
+        for number, reason in enumerate(_reasons(error)):
+            if reason.get("Code") == _REFUSED:
+                old = reason.get("Item")
+                raise Refused(number, unmarshal(old) if old else None) from error
+        raise
 
-    A conflict with another transaction on the same item is no lost race: it is repeated with jitter.
-    """
-    for attempt in range(_TRIES):
+
+def _past_conflicts(call: Callable[[], T], sleep: Callable[[float], None]) -> T:
+    """Repeat, with jitter, a write that met another's transaction on the same item: that is no lost race."""
+    for attempt in range(_TRIES - 1):
         try:
-            client.transact_write_items(TransactItems=list(actions), ClientRequestToken=request_token)
+            return call()
         except ClientError as error:
-            _raise_if_refused(error)
-            if attempt == _TRIES - 1 or not _conflicted(error):
+            if not _conflicted(error):
                 raise
-        else:
-            return
         sleep(random() * 0.05 * 2**attempt)
-
-
-def _raise_if_refused(error: ClientError) -> None:
-    for number, reason in enumerate(error.response.get("CancellationReasons") or ()):
-        if reason.get("Code") == "ConditionalCheckFailed":
-            old = reason.get("Item")
-            raise Refused(number, unmarshal(old) if old else None) from error
+    return call()
 
 
 def _conflicted(error: ClientError) -> bool:
-    if error.response["Error"]["Code"] == "TransactionInProgressException":
+    if error.response["Error"]["Code"] in _CONFLICTS:
         return True
-    return any(reason.get("Code") in _CONFLICTS for reason in error.response.get("CancellationReasons") or ())
+    codes = {reason.get("Code") for reason in _reasons(error)}
+    return _REFUSED not in codes and bool(codes & _REASONS)
+
+
+def _reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:
+    return error.response.get("CancellationReasons") or ()
 
 
 def put_action(table: str, item: Mapping[str, Any], when: Condition | None = None, given: Given | None = None) -> Any:

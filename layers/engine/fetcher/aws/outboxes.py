@@ -13,7 +13,7 @@ from fetcher.ports import Clock
 
 _PUBLISHED = Rule(
     Absent("publishedAt"),
-    (Put("publishedAt", Of("time")), Put("expiresAt", Of("expiresAt")), Drop("GSI2PK"), Drop("lookAt")),
+    (Put("publishedAt", Of("publishedAt")), Put("expiresAt", Of("expiresAt")), Drop("GSI2PK"), Drop("lookAt")),
 )
 _TAKEN = Rule(
     every(Equal("lookAt", Of("seen")), Absent("publishedAt")),
@@ -39,17 +39,19 @@ class Outboxes:
         """Take an overdue event for this sweep, with a wait that doubles up to an hour and never ends."""
         wait = min(2 * self._dispatch_ms * 2 ** min(outbox.sends + 1, 20), OUTBOX_CAP_MS)
         given = {"seen": outbox.look_at, "lookAt": self._clock() + wait, "sends": outbox.sends + 1}
-        return self._write(outbox, _TAKEN, given)
+        return self._write(outbox, _TAKEN, given, ours="lookAt")
 
     def published(self, outbox: Outbox) -> bool:
         """Mark the event as published; False when it already was."""
         now = self._clock()
-        return self._write(outbox, _PUBLISHED, {"time": rfc3339(now), "expiresAt": now // 1000 + OUTBOX_KEEP_SECONDS})
+        given = {"publishedAt": rfc3339(now), "expiresAt": now // 1000 + OUTBOX_KEEP_SECONDS}
+        return self._write(outbox, _PUBLISHED, given, ours="publishedAt")
 
-    def _write(self, outbox: Outbox, rule: Rule, given: Mapping[str, Any]) -> bool:
+    def _write(self, outbox: Outbox, rule: Rule, given: Mapping[str, Any], *, ours: str) -> bool:
+        """Write; False when it was refused, unless an earlier try of this very write had put `ours` there."""
         where = {**key(outbox.tenant, outbox.extraction_id), "SK": OUTBOX}
         try:
             dynamo.update(self._client, self._table, where, rule, given)
-        except Refused:
-            return False
+        except Refused as refused:
+            return refused.done_before(**{ours: given[ours]})
         return True

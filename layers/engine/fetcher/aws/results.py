@@ -133,14 +133,21 @@ class Upload:
         """Whether a refused completion means that an earlier try of this same upload succeeded."""
         if error.response["Error"]["Code"] not in _GONE | _EXISTS:
             return False
-        size = sum(part.size for part in self.parts) if self.parts else len(self._small or b"")
         try:
-            head = self._client.head_object(**self._where())
+            head = self._client.head_object(**self._where(), ChecksumMode="ENABLED")
         except ClientError:
             return False
-        return bool(head["ContentLength"] == size)
+        return bool(head.get("ChecksumSHA256") == self._checksum())
+
+    def _checksum(self) -> str:
+        """What S3 calls the SHA-256 of the whole: of the bytes, or of the parts' digests and how many they are."""
+        if self._upload_id is None:
+            return _base64(sha256(self._small or b"").digest())
+        digests = b"".join(bytes.fromhex(part.sha256) for part in self.parts)
+        return f"{_base64(sha256(digests).digest())}-{len(self.parts)}"
 
     def _begin(self) -> None:
+        # An upload whose id never arrived is known to nobody: the bucket's rule `abort-uploads` ends it in a day.
         answer = self._client.create_multipart_upload(
             **self._where(), ContentType="application/json", ChecksumAlgorithm="SHA256"
         )

@@ -79,6 +79,6 @@ class Overdue:
         given = {"seen": due.look_at, "lookAt": self._clock() + SWEPT_MS}
         try:
             dynamo.update(self._client, self._table, due.key, TABLE[Event.SWEEP], given)
-        except Refused:
-            return False
+        except Refused as refused:
+            return refused.done_before(lookAt=given["lookAt"])
         return True
