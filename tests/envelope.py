@@ -134,6 +134,11 @@ class Envelope:
         log = self._log.read_bytes()[log_begins:].decode(errors="replace")
         return Report(outcome, payload, time.monotonic() - begun, peak, status, log)
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send the running process a signal: SIGSTOP and SIGCONT freeze and wake it, as a host can."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     @property
     def _log(self) -> Path:
         return self._folder / "log"

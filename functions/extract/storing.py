@@ -57,8 +57,18 @@ class Storing:
         self._limit = services.settings.limits.result_bytes
 
     def stored(self, reader: Reader, plan: Plan) -> Completed:
-        """Bring the result to where only finish is missing."""
+        """Bring the result to where only finish is missing. Raises `UnavailableError` when its upload is gone."""
         plan_digest = digest(plan)
+        try:
+            return self._stored(reader, plan, plan_digest)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchUpload":
+                raise
+            # Sealed or not: without its upload it can become no object, so the next try reads again.
+            self._begin(self._heart.extraction, plan_digest)
+            raise UnavailableError("the upload to go on with is gone; it is begun again") from error
+
+    def _stored(self, reader: Reader, plan: Plan, plan_digest: str) -> Completed:
         extraction = self._heart.extraction
         if (sealed := _sealed_upload(extraction, plan_digest)) is not None:
             with during("sealing"):
@@ -68,11 +78,6 @@ class Storing:
         try:
             with during("sealing"):
                 return self._read(reader, upload, checkpoint)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchUpload" or checkpoint.mark is None:
-                raise
-            self._begin(extraction, plan_digest)
-            raise UnavailableError("the upload to go on with is gone; it is begun again") from error
         finally:
             upload.stop()
 

@@ -1,0 +1,270 @@
+"""A rig whose handlers talk to AWS through a proxy each, and whose queues, clock and sweeps the test plays.
+
+Nothing here waits: a message that comes back is due at once, and time passes when no handler runs, by
+putting every lease and every `lookAt` of the job into the past.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
+
+from fetcher.aws.dynamo import spell
+from fetcher.core.faults import ARMED, Point
+from fetcher.core.lifecycle import TABLE
+from fetcher.core.rules import Rule
+from infra.local.places import ROOT
+from tests.cloudproxy import Call, CloudProxy, Fault, between
+from tests.envelope import Envelope, Report
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, Rig, sqs_event
+from tests.stack import Stack
+
+HANDLERS = (SUBMIT, SWEEPER, EXTRACT, DEAD_LETTER, NOTIFY)
+RECEIVES = 5
+SHORT = 60.0
+"""Seconds of an invocation whose attempt has none: all of them are its margin."""
+
+ROUNDS = 12
+QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
+
+
+class _Anything(dict[str, Any]):
+    """Gives every name a value: how a rule is spelled does not depend on it."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+def _spelled(rule: Rule) -> tuple[str, str]:
+    spelled = spell(rule, _Anything())
+    return spelled["ConditionExpression"], spelled["UpdateExpression"]
+
+
+EVENTS = {_spelled(rule): str(event) for event, rule in TABLE.items()}
+"""How DynamoDB hears of each event of an extraction's life."""
+
+
+def detailed(call: Call) -> str:
+    """Name a call by its operation and by what it is about, so that each step of a job has its own name."""
+    about = _s3_about(call) if call.service == "s3" else _json_about(call)
+    return f"{call.name} {about}".rstrip()
+
+
+def _s3_about(call: Call) -> str:
+    """Which kind of object: the first part of its key, or of the prefix that is listed."""
+    path = call.head.split(b" ", 2)[1].decode()
+    found = re.match(r"/[^/?]+/([^/?]+)", path) or re.search(r"prefix=(\w+)", path)
+    return found[1] if found else ""
+
+
+def _json_about(call: Call) -> str:
+    body = json.loads(call.body or b"{}")
+    if call.operation == "TransactWriteItems":
+        events = [_event(item["Update"]) for item in body["TransactItems"] if "Update" in item]
+        return events[0] if events else "accept"
+    if call.operation == "UpdateItem":
+        return _event(body)
+    if "QueueUrl" in body:
+        return str(body["QueueUrl"]).rpartition("-")[2]
+    key = body.get("Key") or body.get("Item")
+    return _item(key) if isinstance(key, dict) else str(body.get("IndexName", ""))
+
+
+def _event(update: Mapping[str, Any]) -> str:
+    return EVENTS.get((update["ConditionExpression"], update["UpdateExpression"])) or _item(update["Key"])
+
+
+def _item(key: Mapping[str, Any]) -> str:
+    return "/".join((key["PK"]["S"].split("#")[2], key["SK"]["S"].split("#")[0]))
+
+
+class Cloud(Rig):
+    """One service behind proxies."""
+
+    def __init__(
+        self, stack: Stack, folder: Path, settings: Mapping[str, str], proxies: Mapping[str, CloudProxy]
+    ) -> None:
+        super().__init__(stack, folder, settings)
+        self.proxies = proxies
+        self.spoilt: list[Fault] = []
+        self._alive = folder / f"{self.name}.alive"
+        self._alive.touch()
+        self._hurried: set[str] = set()
+
+    def envelope(
+        self, handler: str, env: Mapping[str, str] | None = None, *, memory_mb: int = 512, seconds: float = 120
+    ) -> Envelope:
+        """Open an execution environment behind its handler's proxy."""
+        # The fault point is armed for as long as its file is not there.
+        fault = {ARMED: f"{Point.PART_STORED}:{self._alive}"} if handler == EXTRACT else {}
+        through = {**fault, **(env or {}), "AWS_ENDPOINT_URL": self.proxies[handler].url}
+        return super().envelope(handler, through, memory_mb=memory_mb, seconds=seconds)
+
+    def invoke(self, handler: str, event: Any, **env: str) -> Report:
+        """Run a handler once; what was spoilt in this invocation is whole again in the next."""
+        if handler in self._hurried:
+            self._hurried.remove(handler)
+            with self.envelope(handler, seconds=SHORT) as envelope:
+                report = envelope.invoke(event)
+        else:
+            report = super().invoke(handler, event, **env)
+        proxy = self.proxies[handler]
+        if proxy.fault is not None and proxy.hits:
+            self.spoilt.append(proxy.fault)
+            proxy.fault = None
+        return report
+
+    def arm(self, faults: Mapping[str, Fault]) -> None:
+        """Spoil one operation of each handler named, in the first invocation that makes it."""
+        self.spoilt = []
+        for handler, proxy in self.proxies.items():
+            proxy.arm(faults.get(handler))
+
+    def kill_next_worker(self) -> None:
+        """Let the next worker that stores a part die of it."""
+        self._alive.unlink()
+
+    def hurry(self, handler: str) -> None:
+        """Give the next invocation no time."""
+        self._hurried.add(handler)
+
+    # --- what AWS would do by itself
+
+    def insist(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask as a patient client does: again, as long as the service says that it is not ready."""
+        for _ in range(3):
+            answer = self.http(method, path, body)
+            if answer.status < 500:
+                return answer
+        raise AssertionError(answer)
+
+    def drained(self, handler: str) -> None:
+        """Deliver all that waits in the handler's queue, again and again, until it is taken or is a dead letter."""
+        for _ in range(ROUNDS):
+            if not self.once(handler):
+                return
+        raise AssertionError(f"{handler} does not come to an end with its queue")
+
+    def once(self, handler: str) -> bool:
+        """Deliver the next message of the handler's queue; False when there is none."""
+        # Visible at once and deleted when done: nothing else receives from this queue.
+        received = self.sqs.receive_message(
+            QueueUrl=self.env[QUEUES[handler]],
+            MaxNumberOfMessages=1,
+            VisibilityTimeout=0,
+            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+        ).get("Messages", [])
+        if not received:
+            return False
+        self._deliver(handler, received[0])
+        return True
+
+    def _deliver(self, handler: str, message: Mapping[str, Any]) -> None:
+        where = {"QueueUrl": self.env[QUEUES[handler]], "ReceiptHandle": message["ReceiptHandle"]}
+        report = self.invoke(handler, sqs_event(message["Body"], message["ReceiptHandle"]))
+        if report.outcome == "response" and not report.payload["batchItemFailures"]:
+            self.sqs.delete_message(**where)
+        elif int(message["Attributes"]["ApproximateReceiveCount"]) >= RECEIVES:
+            self.sqs.delete_message(**where)
+            if handler == EXTRACT:
+                self.dead_letter(message["Body"])
+        else:
+            self.sqs.change_message_visibility(**where, VisibilityTimeout=0)
+
+    def dead_letter(self, body: str) -> None:
+        """Hand a message to the dead-letter consumer until it is taken."""
+        for _ in range(RECEIVES):
+            report = self.invoke(DEAD_LETTER, sqs_event(body))
+            if report.outcome == "response" and not report.payload["batchItemFailures"]:
+                return
+        raise AssertionError(report)
+
+    def pass_time(self, job_id: str) -> None:
+        """Let every lease and every `lookAt` of a job lie in the past; call it only while no handler runs."""
+        for item in self.record(job_id).values():
+            for name in ("lookAt", "leaseUntil"):
+                if name in item:
+                    self.set(item, name, {"N": "1"})
+
+    def set(self, item: Mapping[str, Any], name: str, value: Mapping[str, Any]) -> None:
+        """Set one attribute of an item."""
+        self.dynamodb.update_item(
+            TableName=self.env["FETCHER_MAIN_TABLE"],
+            Key={"PK": item["PK"], "SK": item["SK"]},
+            UpdateExpression="SET #n = :v",
+            ExpressionAttributeNames={"#n": name},
+            ExpressionAttributeValues={":v": value},
+        )
+
+    def drive(self, job_id: str) -> list[str]:
+        """Let queues, clock and sweeper do their part until the job has ended and is published; its event ids."""
+        found: list[str] = []
+        for _ in range(ROUNDS):
+            self.pass_time(job_id)
+            self.invoke(SWEEPER, {})
+            self.drained(EXTRACT)
+            # A second sweep: the first one looked at the job, this one looks at its event.
+            self.pass_time(job_id)
+            self.invoke(SWEEPER, {})
+            self.drained(NOTIFY)
+            found += self.event_ids(job_id)
+            if "publishedAt" in self.record(job_id).get("OUTBOX#TERMINAL", {}):
+                return found
+        raise AssertionError(f"the job does not come to an end: {self.job(job_id)}")
+
+    # --- what is there
+
+    def record(self, job_id: str) -> dict[str, dict[str, Any]]:
+        """The items of a job, by their sort key."""
+        answer = self.dynamodb.query(
+            TableName=self.env["FETCHER_MAIN_TABLE"],
+            KeyConditionExpression="PK = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"T#default#EXTRACTION#{job_id}"}},
+            ConsistentRead=True,
+        )
+        return {item["SK"]["S"]: item for item in answer["Items"]}
+
+    def marked(self, job: Mapping[str, Any], connection: str) -> bool:
+        """Whether the job still counts as active on one of its connections."""
+        source = job["connections"]["M"][connection]["S"]
+        key = {"PK": {"S": f"T#default#SOURCE#{source}"}, "SK": {"S": f"ACTIVE#{job['extractionId']['S']}"}}
+        return "Item" in self.dynamodb.get_item(TableName=self.env["FETCHER_MAIN_TABLE"], Key=key, ConsistentRead=True)
+
+    def forget(self, job_id: str) -> None:
+        """Delete what a job stored, so that the bucket stays small."""
+        for key in self.objects():
+            if job_id in key:
+                self.s3.delete_object(Bucket=self.env["FETCHER_BUCKET"], Key=key)
+
+    def event_ids(self, job_id: str) -> list[str]:
+        """Take what the bus has routed so far; the ids of the job's events."""
+        found = []
+        while messages := self.sqs.receive_message(QueueUrl=self.env["EVENTS"], MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
+                self.sqs.delete_message(QueueUrl=self.env["EVENTS"], ReceiptHandle=message["ReceiptHandle"])
+                detail = json.loads(message["Body"])["detail"]
+                found += [detail["id"]] if detail["jobId"] == job_id else []
+        return found
+
+
+def expiring() -> tuple[list[str], bool]:
+    """Which prefixes the template lets expire, and whether it ends uploads that nobody ends."""
+    bucket = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["Bucket"]["Properties"]
+    rules = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Status"] == "Enabled"]
+    prefixes = [rule["Prefix"] for rule in rules if "ExpirationInDays" in rule]
+    return prefixes, any("AbortIncompleteMultipartUpload" in rule and "Prefix" not in rule for rule in rules)
+
+
+@contextmanager
+def cloud(stack: Stack, folder: Path, **settings: str) -> Iterator[Cloud]:
+    """Make a rig behind proxies, and end its processes."""
+    at = urlsplit(stack["endpointUrl"])
+    with ExitStack() as opened:
+        target = (at.hostname or "127.0.0.1", at.port or 80)
+        proxies = {handler: opened.enter_context(between(target, detailed)) for handler in HANDLERS}
+        yield opened.enter_context(Cloud(stack, folder, settings, proxies))
