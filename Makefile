@@ -15,6 +15,7 @@ SAM := $(call stamp,.venvs/sam,sam)
 MONGO := $(call stamp,.venvs/mongo,mongo)
 TDS := $(call stamp,.venvs/tds,tds)
 PACKAGES := mariadb-server-core mariadb-client-core
+POSTGRESQL_POLICY := /etc/postgresql-common/createcluster.d/fetcher.conf
 sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 # One lock for every platform and Python from 3.11 on, with hashes and without the name of a registry.
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -69,7 +70,12 @@ clean: ## Remove what was made here, venvs included
 	rm -rf .build .local .venv .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # What the tests need and pip cannot bring, where the system's packages can be installed.
+# The PostgreSQL that speaks TLS is installed without a cluster of the system's: while this policy is there, none is made.
 servers:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || ! command -v apt-get >/dev/null || test "$$(id -u)" != 0 || \
+		{ mkdir -p $(dir $(POSTGRESQL_POLICY)) && echo "create_main_cluster = false" >$(POSTGRESQL_POLICY) && \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql >/dev/null; \
+		status=$$?; rm -f $(POSTGRESQL_POLICY); exit $$status; }
 	@command -v mariadbd >/dev/null || test -x /usr/sbin/mariadbd || ! command -v apt-get >/dev/null || test "$$(id -u)" != 0 || \
 		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(PACKAGES) >/dev/null; }
 

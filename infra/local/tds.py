@@ -42,24 +42,30 @@ class Server:
 
 
 @contextmanager
-def running(*, python: Path = PYTHON) -> Iterator[Server]:
+def running(*, python: Path = PYTHON, certificate: tuple[str, str] | None = None) -> Iterator[Server]:
     """Start a server in a temporary folder; stop it and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="fetcher-tds-"))
     try:
-        yield start(folder, python=python)
+        yield start(folder, python=python, certificate=certificate)
     finally:
         stop(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start(folder: Path, *, python: Path = PYTHON) -> Server:
-    """Start a server and wait until it listens. A folder whose server still runs gives that server."""
+def start(folder: Path, *, python: Path = PYTHON, certificate: tuple[str, str] | None = None) -> Server:
+    """Start a server and wait until it listens. A folder whose server still runs gives that server.
+
+    It signs a certificate for itself unless one is given, with its key.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     need(python, "make venvs")
     process, port, password = _running(folder)
     if process is None:
         port, password = free_port(), secrets.token_urlsafe(24)
-        command = [str(python), "-m", "infra.local.tdsduck", str(port), str(folder / "certificate.pem")]
+        files = [str(folder / "certificate.pem"), *([str(folder / "key.pem")] if certificate else [])]
+        if certificate:
+            certify(folder, *certificate)
+        command = [str(python), "-m", "infra.local.tdsduck", str(port), *files]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "TDS_PASSWORD": password}
         process = spawn(NAME, command, env=env, folder=folder)
         kept = folder / "server.json"
@@ -67,6 +73,12 @@ def start(folder: Path, *, python: Path = PYTHON) -> Server:
         kept.write_text(json.dumps({**asdict(process), "port": port, "password": password}))
         _listening(folder, port)
     return Server(folder, port, password)
+
+
+def certify(folder: Path, certificate: str, key: str) -> None:
+    """Let a server that was started with a certificate show this one from its next client on."""
+    (folder / "certificate.pem").write_text(certificate)
+    (folder / "key.pem").write_text(key)
 
 
 def stop(folder: Path) -> None:

@@ -6,17 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import json_util
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from pymongo import MongoClient
 
 from fetcher.engines import engine
@@ -32,6 +26,7 @@ from fetcher.errors import (
 from fetcher.model import Connection, Secret
 from fetcher.ports import Session
 from infra.local import secantus
+from tests.certificates import Authority
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
 from tests.contract.kinds.mongodb import MANY
@@ -223,51 +218,16 @@ def test_a_user_of_another_database_needs_its_name(served: Source) -> None:
 # --- TLS
 
 
-class Authority:
-    """Signs certificates for one test run."""
-
-    def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
-        self.pem, _ = self._signed("authority", self._key, authority=True)
-
-    def certificate(self, name: str, *more: x509.GeneralName) -> tuple[str, str]:
-        """Return a certificate for a name, and its key."""
-        return self._signed(name, ec.generate_private_key(ec.SECP256R1()), *more)
-
-    def _signed(
-        self, name: str, key: ec.EllipticCurvePrivateKey, *more: x509.GeneralName, authority: bool = False
-    ) -> tuple[str, str]:
-        now = datetime.now(UTC)
-        usage = x509.KeyUsage(True, False, False, False, False, authority, authority, False, False)
-        made = (
-            x509.CertificateBuilder(self._name, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(authority, None), critical=True)
-            .add_extension(usage, critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name), *more]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-        private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
-        return made.public_bytes(encoding).decode(), private.decode()
-
-
 @pytest.fixture(scope="module")
 def authority() -> Authority:
-    return Authority()
+    return Authority.made()
 
 
 @pytest.fixture(scope="module")
 def encrypted(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A server that wants a client's certificate, known as `db.example`."""
     folder = tmp_path_factory.mktemp("tls")
-    certificate, key = authority.certificate("db.example", x509.IPAddress(ip_address("127.0.0.9")))
+    certificate, key = authority.issued("db.example")
     for name, text in (("cert", certificate), ("key", key), ("ca", authority.pem)):
         (folder / name).write_text(text)
     options = [f"--tls-{name}-file={folder / name}" for name in ("cert", "key", "ca")]
@@ -279,7 +239,7 @@ def encrypted(authority: Authority, tmp_path_factory: pytest.TempPathFactory) ->
 
 def _insert_one(server: secantus.Server, file: Path, authority: Authority) -> None:
     """A database exists from its first document on."""
-    file.write_text("\n".join(authority.certificate("client")))
+    file.write_text("\n".join(authority.issued("client")))
     with MongoClient[dict[str, Any]](
         server.host,
         server.port,
@@ -300,7 +260,7 @@ def attempt(to: Connection, mode: str, **secrets: str) -> None:
 
 
 def client_of(authority: Authority) -> dict[str, str]:
-    certificate, key = authority.certificate("client")
+    certificate, key = authority.issued("client")
     return {"tls_certificate": certificate, "tls_key": key}
 
 
@@ -317,7 +277,7 @@ def test_tls_is_checked_against_the_name_though_the_address_is_pinned(
 def test_an_unknown_authority_is_refused_unless_the_mode_says_insecure(
     encrypted: Connection, authority: Authority
 ) -> None:
-    for authorities in ({}, {"tls_ca": Authority().pem}):
+    for authorities in ({}, {"tls_ca": Authority.made().pem}):
         with pytest.raises(RefusedError, match="certificate"):
             attempt(encrypted, "true", **authorities, **client_of(authority))
     attempt(encrypted, "insecure", **client_of(authority))

@@ -1,11 +1,8 @@
 """How a connection to Oracle begins, with the real driver against listeners that turn it away, and with the fake."""
 
-import ssl
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import oracledb
 import pytest
@@ -17,10 +14,8 @@ from fetcher.model import Connection, Secret
 from tests.contract.fake_oracle_listener import Answer, hanging_up, listening, redirecting, refusing, silent
 from tests.contract.kinds import Source
 from tests.contract.kinds.oracle import REAL_CONNECT
-from tests.contract.test_mysql_tls import Authority
 
 HOST = "db.example"
-AUTHORITY, STRANGER = Authority.made(), Authority.made()
 TO = Connection("o", "oracle", HOST, 1, "ignored", "scott", options={"serviceName": "s"}, address="127.0.0.1")
 
 
@@ -100,83 +95,12 @@ def test_a_listener_that_says_nothing_is_given_up_at_the_deadline() -> None:
     assert time.monotonic() - began < 5
 
 
-# --- TLS
-
-
-@pytest.fixture(scope="module")
-def behind_tls() -> Iterator[int]:
-    """A listener with a certificate of `HOST` that asks for a client's one and refuses inside TLS."""
-    certificate, key = AUTHORITY.issued(HOST)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in (("cert", certificate), ("key", key)):
-            (Path(folder) / name).write_text(text)
-        tls.load_cert_chain(Path(folder) / "cert", Path(folder) / "key")
-    tls.verify_mode = ssl.CERT_OPTIONAL
-    tls.load_verify_locations(cadata=AUTHORITY.pem)
-
-    def answer(wire: ssl.SSLSocket) -> None:
-        # Those with a certificate are told of a service without a handler, others of an unknown one.
-        refusing(12520 if wire.getpeercert() else 12514)(wire)
-
-    with listening(answer, tls) as port:  # type: ignore[arg-type]
-        yield port
-
-
-INSIDE = "DPY-6001"
-
-
-@pytest.mark.usefixtures("_real")
-@pytest.mark.parametrize("mode", ["true", "enable", "verify"])
-def test_the_modes_that_verify_hold_the_certificate_against_the_hosts_name(behind_tls: int, mode: str) -> None:
-    """R-000-100: the driver connects to an address, the certificate is of a name."""
-    to, trusting = replace(TO, port=behind_tls, tls_mode=mode), Secret("p4ss", tls_ca=AUTHORITY.pem)
-    assert INSIDE in str(failure(to, trusting))
-    for other, secret in (
-        (replace(to, host="other.example"), trusting),
-        (to, Secret("p4ss", tls_ca=STRANGER.pem)),
-        (to, Secret("p4ss")),
-    ):
-        error = failure(other, secret)
-        assert isinstance(error, RefusedError)
-        assert "certificate" in str(error)
-
-
-@pytest.mark.usefixtures("_real")
-def test_skip_verify_encrypts_and_trusts_anybody(behind_tls: int) -> None:
-    to = replace(TO, port=behind_tls, tls_mode="skip-verify", host="other.example")
-    assert INSIDE in str(failure(to, Secret("p4ss", tls_ca=STRANGER.pem)))
-
-
-@pytest.mark.usefixtures("_real")
-def test_a_clients_certificate_is_shown(behind_tls: int) -> None:
-    certificate, key = AUTHORITY.issued("client")
-    secret = Secret("p4ss", tls_ca=AUTHORITY.pem, tls_certificate=certificate, tls_key=key)
-    assert "DPY-6000" in str(failure(replace(TO, port=behind_tls, tls_mode="true"), secret))
-
-
-@pytest.mark.usefixtures("_real")
-@pytest.mark.parametrize("mode", ["true", "skip-verify"])
-def test_a_mode_with_tls_never_falls_back_to_clear_text(mode: str) -> None:
-    with listening(refusing(12514)) as port:
-        assert isinstance(failure(replace(TO, port=port, tls_mode=mode)), RefusedError)
-
-
-@pytest.mark.usefixtures("_real")
-@pytest.mark.parametrize("mode", ["disable", "false", None])
-def test_the_modes_without_tls_speak_in_clear(mode: str | None) -> None:
-    with listening(refusing(12514)) as port:
-        assert INSIDE in str(failure(replace(TO, port=port, tls_mode=mode)))
+# --- TLS: what each mode does is in `test_tls.py`
 
 
 def test_an_unknown_mode_is_invalid_and_named() -> None:
     with pytest.raises(InvalidRequestError, match="True"):
         context(replace(TO, tls_mode="True"), Secret(""))
-
-
-def test_an_unreadable_certificate_is_invalid() -> None:
-    with pytest.raises(InvalidRequestError, match="certificate"):
-        context(replace(TO, tls_mode="true"), Secret("", tls_ca="no PEM"))
 
 
 # --- the fake's listener

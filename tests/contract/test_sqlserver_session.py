@@ -8,8 +8,6 @@ import pytest
 
 from fetcher.engines.sqlserver import NAMING, connect
 from fetcher.errors import RefusedError
-from fetcher.model import Connection, Secret
-from infra.local import tds
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
 
@@ -54,25 +52,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(source: Source) -> Non
         connect(replace(source.to, tls_mode="true"), source.secret, seconds=20, application="tls"),
     ):
         pass
-
-
-def test_a_given_authority_is_trusted() -> None:
-    """B-34: the connection's `ca` is used, and the pinned address is checked against the host's name."""
-    with tds.running() as server:
-        to = replace(
-            Connection("source", "sqlserver", server.host, server.port, server.database, server.user),
-            tls_mode="true",
-            host="localhost",
-            address="127.0.0.1",
-        )
-        secret = Secret(server.password, tls_ca=server.certificate)
-        with connect(to, secret, seconds=20, application="tls") as session:
-            assert session.discover(()).tables == {}
-        with (
-            pytest.raises(RefusedError),
-            connect(replace(to, host="elsewhere.example"), secret, seconds=20, application="tls"),
-        ):
-            pass
 
 
 def test_several_sessions_open_at_once_each_with_its_own_socket(source: Source) -> None:

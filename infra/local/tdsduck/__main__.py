@@ -1,4 +1,8 @@
-"""Serve: `python -m infra.local.tdsduck PORT CERTIFICATE-FILE`, with the owner's password in `TDS_PASSWORD`."""
+"""Serve: `python -m infra.local.tdsduck PORT CERTIFICATE-FILE [KEY-FILE]`, the owner's password in `TDS_PASSWORD`.
+
+Without a key the server signs a certificate for itself and writes it to the file; with one it shows the file's, read
+anew for each client.
+"""
 
 import os
 import socket
@@ -6,9 +10,10 @@ import socketserver
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb  # type: ignore[import-not-found, unused-ignore]
-from pysqlbridge.certificate import self_signed  # type: ignore[import-not-found, unused-ignore]
+from pysqlbridge.certificate import load, self_signed  # type: ignore[import-not-found, unused-ignore]
 from pysqlbridge.tds.packet import TdsProtocolError  # type: ignore[import-not-found, unused-ignore]
 
 from infra.local.tdsduck.catalog import FUNCTIONS, VIEWS
@@ -24,7 +29,7 @@ class Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         """Feed the conversation until the client goes."""
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        conversation = Conversation(self.request, self.server.shared, self.server.certificate)
+        conversation = Conversation(self.request, self.server.shared, self.server.shown())
         try:
             with suppress(OSError, TdsProtocolError):
                 while received := self.request.recv(65536):
@@ -44,14 +49,22 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, port: int, password: str, certificate: Path) -> None:
-        self.certificate = self_signed()
+    def __init__(self, port: int, password: str, certificate: Path, key: Path | None) -> None:
+        own = None if key else self_signed()
+        if own:
+            certificate.write_bytes(own.cert_pem)
+        self._own, self._files = own, (certificate, key)
         database = duckdb.connect(":memory:", config={"threads": 2})
         database.execute(FUNCTIONS + VIEWS)
         self.shared = Shared(database, {OWNER: password})
-        certificate.write_bytes(self.certificate.cert_pem)
         super().__init__(("127.0.0.1", port), Handler)
+
+    def shown(self) -> Any:
+        """The certificate for the next client."""
+        return self._own or load(*self._files)
 
 
 if __name__ == "__main__":
-    Server(int(sys.argv[1]), os.environ["TDS_PASSWORD"], Path(sys.argv[2])).serve_forever()
+    port, *files = sys.argv[1:]
+    certificate, *keys = map(Path, files)
+    Server(int(port), os.environ["TDS_PASSWORD"], certificate, next(iter(keys), None)).serve_forever()

@@ -7,7 +7,6 @@ create tables and logins in an empty database.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -113,17 +112,17 @@ RANDOM = {
 @contextmanager
 def serving() -> Iterator[Source]:
     """Start the server and fill it."""
-    tree = ROOT / ".build" / "odbc"
     try:
-        _need_driver(tree)
+        need_driver()
         with _server() as (to, secret):
             yield from _filled(to, secret)
     except (StackError, odbc.MissingError) as missing:
         pytest.skip(f"sqlserver: {missing}")
 
 
-def _need_driver(tree: Path) -> None:
+def need_driver() -> None:
     """Make the tree that a layer has, once, and let the engine and its child processes find it."""
+    tree = ROOT / ".build" / "odbc"
     odbc.ensure(tree)
     os.environ[SETTINGS] = str(tree / "etc")
 

@@ -4,6 +4,9 @@ import os
 import ssl
 from contextlib import ExitStack
 
+from fetcher.errors import InvalidRequestError
+from fetcher.model import Secret
+
 
 def memory_file(text: str, stack: ExitStack) -> str:
     """Return the path of a file with this text, readable by this user alone, that lives as long as `stack`."""
@@ -12,6 +15,18 @@ def memory_file(text: str, stack: ExitStack) -> str:
     os.fchmod(descriptor, 0o600)
     os.write(descriptor, text.encode())
     return f"/proc/self/fd/{descriptor}"
+
+
+def check(secret: Secret) -> None:
+    """Raise `InvalidRequestError` for texts that are none, before a driver says so in words of its own."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if secret.tls_ca:
+            context.load_verify_locations(cadata=secret.tls_ca)
+        if secret.tls_certificate:
+            identify(context, secret.tls_certificate, secret.tls_key or "")
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
 
 
 def identify(context: ssl.SSLContext, certificate: str, key: str) -> None:

@@ -9,7 +9,7 @@ import pymongo
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
-from fetcher.engines._pem import memory_file
+from fetcher.engines._pem import check, memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -128,6 +128,7 @@ def _tls(to: Connection, secret: Secret, files: ExitStack) -> Mapping[str, Any]:
         raise InvalidRequestError(f"unknown TLS mode {mode!r} for MongoDB; known: {', '.join(MODES)}")
     if mode in PLAIN:
         return {"tls": False}
+    check(secret)
     certificate = "\n".join(filter(None, (secret.tls_key, secret.tls_certificate)))
     texts = {"tlsCAFile": secret.tls_ca if mode in CHECKED else None, "tlsCertificateKeyFile": certificate}
     named = {name: memory_file(text, files) for name, text in texts.items() if text}

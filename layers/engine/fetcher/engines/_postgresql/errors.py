@@ -51,13 +51,18 @@ TABLES = (
     table("SQLSTATE begins", "PostgreSQL documentation, appendix A", STATES),
     table("words while connecting", "PostgreSQL and libpq, their messages", CONNECTING),
 )
+HIDES_ROWS = "check_enable_rls"
+"""The server's own function that finds row security: its code is that of any missing right, its text is localised."""
+HIDDEN = "a row-level security policy would hide rows of the table from this user; read as one with BYPASSRLS"
 
 
 def explained(error: Exception) -> FetcherError:
     """Translate what the driver raised in an open session, of whatever class."""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    if state is None:
+    if state is None or not isinstance(error, psycopg.Error):
         return _without_state(error)
+    if error.diag.source_function == HIDES_ROWS:
+        return RefusedError(f"{HIDDEN} ({state})")
     meaning = STATES.get(state) or STATES.get(state[:2]) or Meaning(UnavailableError, "PostgreSQL failed")
     return meaning.error(f" ({state})")
 

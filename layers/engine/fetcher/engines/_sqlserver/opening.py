@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from fetcher.engines._pem import check
 from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.driver import driver
 from fetcher.engines._sqlserver.errors import explained, refused
@@ -40,6 +41,7 @@ class Way:
     @classmethod
     def to(cls, to: Connection, secret: Secret, application: str) -> "Way":
         """Take parts, never a string of the caller's."""
+        check(secret)
         return cls(connection_string(to, secret, application), (to.address or to.host, to.port), secret.tls_ca)
 
 
