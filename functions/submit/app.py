@@ -25,6 +25,7 @@ from fetcher.errors import FetcherError
 from submit import describing, jobs, registry, scopes, status
 from submit.answers import JSON
 from submit.context import request_id_of
+from submit.page import page
 from submit.problems import Place, from_error, from_validation, problem
 from submit.services import services
 
@@ -170,4 +171,8 @@ def _plain(event: dict[str, Any]) -> dict[str, Any]:
 
 
 if os.environ.get("FETCHER_STAGE") == "local":
-    app.enable_swagger(path="/docs", title=TITLE, version=__version__)
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response[Any]:
+        """Show the description on a page to try it on."""
+        return Response(200, "text/html; charset=utf-8", page(described()))
