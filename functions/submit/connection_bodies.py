@@ -1,5 +1,6 @@
 """The bodies of connections as pydantic sees them: what OpenAPI shows and what a request must look like."""
 
+from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
@@ -28,6 +29,14 @@ class SecretReference(Strict):
 
     secretId: Annotated[str, Field(min_length=1, max_length=512)]  # noqa: N815 - the API's name
     field: Annotated[str, Field(min_length=1, max_length=255)] = "password"
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _tag(value: Any) -> str:
@@ -107,7 +116,7 @@ class ConnectionBody(Strict):
     @classmethod
     def a_host(cls, value: str) -> str:
         """A name or an address alone: no scheme, port, path, user or blank."""
-        if any(letter in "/@?#\\ ,;=[]" for letter in value):
+        if any(letter in "/@?#\\ ,;=[]" for letter in value) or (":" in value and not _is_ipv6(value)):
             raise PydanticCustomError("host", "must be a host name or an IP address alone")
         return value
 

@@ -11,7 +11,7 @@ from fetcher.core.kinds import API_NAMES
 from fetcher.core.plan import missing
 from fetcher.core.selection import Finding, finding
 from fetcher.errors import FetcherError, InvalidRequestError, RefusedError, UnavailableError, Where
-from fetcher.model import Catalog, Column, Selection, Table
+from fetcher.model import WILDCARD, Catalog, Column, Selection, Table
 from fetcher.ports import Naming, Schemaless
 from submit.caller import Caller
 from submit.registered import visible
@@ -127,7 +127,7 @@ def _gap(where: Where, selections: Sequence[Selection]) -> Finding:
 def _table_view(table: Table, catalog: Catalog, naming: Naming, stored: Stored) -> dict[str, Any]:
     return {
         "name": _requestable(table, catalog, naming, stored),
-        "fields": [_field_view(column) for column in table.columns],
+        "fields": [_field_view(column) for column in table.columns if column.name not in WILDCARD],
         "key": list(table.key),
     }
 

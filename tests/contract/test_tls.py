@@ -151,7 +151,7 @@ def test_an_address_in_the_certificate_is_a_name_too(guarded: Guarded, kind: str
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_a_server_that_demands_tls_lets_nobody_in_without(guards: Callable[[str], Guarded], kind: str) -> None:
-    """§13.6-1, §13.6-2."""
+    """R-000-100: and the reason is a refusal."""
     guarded = guards(kind)
     assert guarded.demanding
     to, secret = guarded.demanding

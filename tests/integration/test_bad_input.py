@@ -164,7 +164,9 @@ def test_a_body_that_is_no_strict_json_is_refused(service: Rig, text: str | None
 
 @pytest.mark.parametrize(("body", "code", "pointer"), BODIES)
 def test_a_body_that_breaks_a_rule_is_refused(service: Rig, body: Any, code: str, pointer: str) -> None:
-    """R-000-2, 4, 5, 6, 10, 15..17, 35..37, 64, 84..87."""
+    """§13.10-1, §13.10-3, §13.10-4, §13.10-5, §13.10-7, §13.10-8, §13.10-9;
+    R-000-2, 4, 5, 6, 10, 15..17, 35..37, 64, 84..87; B-08, B-21, B-26.
+    """
     refused(service, service.post(body), 400, code, pointer)
 
 
@@ -207,7 +209,7 @@ def test_one_unreachable_connection_refuses_all_and_the_others_are_closed(servic
 
 
 def test_a_connection_without_a_product_header_is_refused(service: Rig) -> None:
-    """R-000-7: every connection made through the API belongs to a product."""
+    """§13.1-2, §13.1-7. R-000-7: every connection made through the API belongs to a product."""
     for header in ("", "   ", "a b", "x" * 101):
         answer = service.register("no_product", product=header)
         refused(service, answer, 400, "FET-0403", "/headers/X-Product-Name")
@@ -233,7 +235,7 @@ def test_a_connection_without_a_product_header_is_refused(service: Rig) -> None:
     ],
 )
 def test_a_connection_that_breaks_a_rule_is_refused(service: Rig, member: str, value: Any, code: str) -> None:
-    """R-000-96."""
+    """§13.2-2, §13.2-4, §13.2-6, §13.2-8, §13.2-13. R-000-96."""
     answer = service.register("broken", **{member: value})
     refused(service, answer, 400, code, f"/{member}")
 
@@ -253,13 +255,13 @@ def test_a_forbidden_host_is_refused_without_detail(service: Rig, host: str) -> 
 
 
 def test_a_name_in_use_is_a_conflict(service: Rig) -> None:
-    """Design §4, item 1n."""
+    """§13.1-4. Design §4, item 1n."""
     refused(service, service.register(), 409, "FET-1002", None)
 
 
 @pytest.mark.parametrize("path", ["/v1/fetcher/{}", "/v1/fetcher/{}/result", "/v1/fetcher/{}/manifest"])
 def test_an_id_that_is_no_uuid_or_unknown_is_refused(service: Rig, path: str) -> None:
-    """R-000-77."""
+    """§13.8-3, §13.8-5. R-000-77."""
     for text in ("x", "123", f"{uuid4()}0", str(uuid4()).replace("-", "")):
         refused(service, service.http("GET", path.format(text)), 400, "FET-0404", "/path/id")
     refused(service, service.http("GET", path.format(uuid4())), 404, "FET-1001", None)

@@ -137,7 +137,7 @@ def test_an_empty_table_is_an_empty_list(service: Rig) -> None:
     ],
 )
 def test_a_bad_selection_fails_the_job_with_the_safe_text(service: Rig, tables: Any, where: Any) -> None:
-    """R-000-20, R-000-70: the text is exact, the details name what the caller wrote."""
+    """§13.10-2. R-000-20, R-000-70: the text is exact, the details name what the caller wrote."""
     job, _ = worked(service, posted(service, tables, f"bad {where}"))
     assert job["status"] == "failed"
     assert job["error"] == {

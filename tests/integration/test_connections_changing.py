@@ -56,7 +56,7 @@ def unassign(service: Rig, connection: str) -> None:
 
 
 def test_a_patch_changes_what_it_names_and_nothing_else(service: Rig) -> None:
-    """Reference 13.3: Update_Success, Update_Partial, Update_Metadata."""
+    """§13.3-11, §13.3-12, §13.3-16. One at a time."""
     created = registered(service, "patched", metadata={"team": "a", "tier": 1})
     before = created.json()
     assert created.headers["ETag"] == '"1"'
@@ -134,7 +134,7 @@ def test_the_number_of_readers_is_changed_and_cleared(service: Rig) -> None:
     ],
 )
 def test_a_patch_that_breaks_a_rule_changes_nothing(service: Rig, change: Any, code: str, pointer: str | None) -> None:
-    """Reference 13.3: Update_Empty, Update_InvalidValues."""
+    """§13.3-14, §13.3-15. The stored connection is as it was."""
     items = service.http("GET", PATH, query={"limit": "100"}).json()["items"]
     own = next(item for item in items if item["configName"] == "my_postgres")
     refused(patch(service, own["id"], change), 400, code, pointer)
@@ -204,7 +204,7 @@ def test_a_patch_is_json_whatever_it_is_called(service: Rig, media: str, status:
 
 
 def test_a_name_belongs_to_one_connection_whatever_happens_at_once(service: Rig) -> None:
-    """B-32, reference 13.1 and 13.3: names stay unique through create and rename; an old name is free."""
+    """B-32: names stay unique through create and rename; an old name is free."""
     first, second = registered(service, "name_a").json()["id"], registered(service, "name_b").json()["id"]
     refused(patch(service, second, {"configName": "name_a"}), 409, "FET-1002")
     assert service.http("GET", f"{PATH}/{second}").headers["ETag"] == '"1"'
@@ -240,7 +240,7 @@ def test_a_connection_in_use_is_not_changed(service: Rig) -> None:
 
 
 def test_an_unassigned_connection_is_listed_and_assigned_once(service: Rig) -> None:
-    """Reference 13.3: ListUnassigned, Assign_*."""
+    """§13.3-21, §13.3-22, §13.3-24, §13.3-25. Once."""
     one = registered(service, "orphan").json()["id"]
     assert service.http("GET", f"{PATH}/unassigned").json()["items"] == []
     refused(service.http("POST", f"{PATH}/{one}/assign", x_product_name="sales"), 409, "FET-1015")

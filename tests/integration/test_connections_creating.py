@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.mark.parametrize("kind", [name for name in API_KINDS if API_KINDS[name] in engines.kinds()])
 def test_every_kind_is_registered_and_echoed(service: Rig, kind: str) -> None:
-    """13.1: WithProductName_Success and one for each kind; what is not given is not shown."""
+    """§13.1-1, §13.1-3. What is not given is not shown."""
     name = f"kind_{kind.lower()}"
     answer = registered(service, name, type=kind, metadata={"serviceName": "X", "nested": {"n": 1.50}})
     shown = answer.json()
@@ -47,7 +47,7 @@ def test_every_kind_is_registered_and_echoed(service: Rig, kind: str) -> None:
     ],
 )
 def test_what_is_within_the_rules_is_taken(service: Rig, changed: dict[str, Any], product: str) -> None:
-    """13.2, 13.1 ProductNameMaxLength, 13.5 PublicHostnameAccepted."""
+    """§13.1-8, §13.2-1, §13.2-3, §13.2-5, §13.2-7. Up to the bounds, and whatever a credential may hold."""
     name = changed.pop("configName", "within")
     answer = service.register(name, product=product, **changed)
     assert answer.status == 201, answer
@@ -57,7 +57,7 @@ def test_what_is_within_the_rules_is_taken(service: Rig, changed: dict[str, Any]
 
 @pytest.mark.parametrize("member", ["configName", "type", "host", "port", "databaseName", "userName", "password"])
 def test_a_missing_member_is_named(service: Rig, member: str) -> None:
-    """13.1 MissingRequiredFields, 13.2; all of them at once when there are several."""
+    """§13.1-6, §13.2-10, §13.2-11, §13.2-12; all of them at once when there are several."""
     at = service.stack["databases"]["my_postgres"]
     body = {
         "configName": "missing",
@@ -99,7 +99,7 @@ def test_a_missing_member_is_named(service: Rig, member: str) -> None:
     ],
 )
 def test_what_breaks_a_rule_is_refused_with_its_place(service: Rig, changed: dict[str, Any], pointer: str) -> None:
-    """13.2; wrong types, 64 KB strings and control characters."""
+    """§13.2-9; wrong types, 64 KB strings and control characters."""
     answer = service.register("broken", **changed)
     assert answer.status == 400, answer
     assert pointer in [error["pointer"] for error in answer.json()["errors"]], answer
@@ -143,7 +143,7 @@ def test_a_host_that_is_not_allowed_is_refused(service: Rig, host: str) -> None:
 
 
 def test_one_name_posted_by_many_at_once_is_made_once(service: Rig) -> None:
-    """13.1 ConcurrentDuplicateName, B-32: exactly one 201."""
+    """§13.1-5. B-32: exactly one 201."""
     at = service.stack["databases"]["my_postgres"]
     body = {
         "configName": "raced",
@@ -174,7 +174,7 @@ def test_one_name_posted_by_many_at_once_is_made_once(service: Rig) -> None:
 
 
 def test_lists_filter_and_page(service: Rig) -> None:
-    """13.3: List_Empty, List_WithResults, List_FilterByType, List_Pagination, List_FilterByProduct, B-12."""
+    """§13.3-4, §13.3-5, §13.3-6, §13.3-7, §13.3-8, §13.3-9, §13.3-10; B-12: no date hides any."""
     for number in range(5):
         registered(service, f"listed_{number}", product="lists", type="MYSQL" if number == 4 else "POSTGRESQL")
 

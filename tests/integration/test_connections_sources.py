@@ -50,7 +50,7 @@ def cached(service: Rig, connection: str) -> dict[str, str]:
 
 
 def test_a_schema_shows_tables_with_typed_fields_and_keys(service: Rig) -> None:
-    """Reference 13.4: Schema_PostgreSQL; the public system hides types, nullability and keys."""
+    """§13.4-5. The public system hides types, nullability and keys."""
     shown = service.http("GET", f"{PATH}/{own(service)}/schema").json()
     assert (shown["configName"], shown["type"], shown["databaseName"]) == ("my_postgres", "POSTGRESQL", "payments")
     tables = {table["name"]: table for table in shown["tables"]}
@@ -124,7 +124,7 @@ def test_a_patch_leaves_the_old_schema_behind(service: Rig) -> None:
 
 
 def test_a_good_selection_passes(service: Rig) -> None:
-    """Reference 13.7: ValidTables, MultiSchema valid; the wildcard, an empty list and an empty map are allowed."""
+    """§13.7-1, §13.7-6. The wildcard, an empty list and an empty map are allowed."""
     answer = validate(
         service, {"my_postgres": {"accounts": ["id", "email"], "accounting.invoices": ["*"], "movements": []}}
     )
@@ -133,7 +133,7 @@ def test_a_good_selection_passes(service: Rig) -> None:
 
 
 def test_everything_that_is_missing_is_named_at_once_in_a_fixed_order(service: Rig) -> None:
-    """R-000-22, reference 13.7: InvalidTable, InvalidField, UnknownDatasource, MultiDatasource partial failure."""
+    """§13.7-2, §13.7-3, §13.7-4, §13.7-7, §13.7-9. R-000-22."""
     registered(service, "down_2", port=1)
     mapped: Mapping[str, Any] = {
         "zzz": {"t": ["f"]},
@@ -196,7 +196,7 @@ def test_sources_that_never_answer_are_waited_for_side_by_side(service: Rig) -> 
     ],
 )
 def test_a_selection_that_breaks_a_rule_is_refused(service: Rig, body: Any, code: str, pointer: str | None) -> None:
-    """Reference 3.6 and 13.7: EmptyRequest, limits, blank names."""
+    """§13.7-5. Reference 3.6: limits, blank names."""
     refused(service.http("POST", f"{PATH}/validate-schema", body), 400, code, pointer)
 
 

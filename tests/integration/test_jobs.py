@@ -83,7 +83,7 @@ def event_of(stack: Stack, job_id: str) -> Any:
 
 
 def test_a_job_goes_from_post_to_event_to_verified_result(stack: Stack, connection: str) -> None:
-    """R-000-1, 59..62, 71, 72, 78, 81: the object is there when the event arrives, and it verifies."""
+    """§13.8-1, §13.8-2; R-000-1, 59..62, 71, 72, 78, 81. The object is there with the event, and it verifies."""
     answer = stack.api.post("/v1/fetcher", request(connection, {"public.movements": ["*"]}))
     assert answer.status == 202
     event = event_of(stack, answer.json()["jobId"])
@@ -166,7 +166,7 @@ def test_other_metadata_is_another_job(stack: Stack, connection: str) -> None:
 
 
 def test_a_duplicate_is_found_while_the_source_is_down(stack: Stack, connection: str) -> None:
-    """R-000-57: the duplicate check comes before the probe, and before the connection is looked up."""
+    """§13.8-4. R-000-57: the duplicate check comes before the probe, and before the connection is looked up."""
     body = request(connection, {"public.accounts": ["id"]})
     first = stack.api.post("/v1/fetcher", body)
     ended(stack, first)

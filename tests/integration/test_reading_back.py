@@ -194,7 +194,7 @@ def test_a_connection_is_shown_without_its_secret_and_kept_while_in_use(service:
 
 
 def test_a_deleted_connection_frees_its_name_at_once(service: Rig) -> None:
-    """Design §4, items 1 and 1n."""
+    """§13.3-17, §13.3-19. Design §4, items 1 and 1n."""
     first = service.register("short_lived").json()["id"]
     assert service.http("DELETE", f"/v1/management/connections/{first}").status == 204
     assert service.http("GET", f"/v1/management/connections/{first}").status == 404
@@ -205,7 +205,7 @@ def test_a_deleted_connection_frees_its_name_at_once(service: Rig) -> None:
 
 
 def test_a_connection_is_tested_for_real(service: Rig) -> None:
-    """R-000-98, design §12: 200 either way, with latency and a typed reason."""
+    """§13.4-3. R-000-98, design §12: 200 either way, with latency and a typed reason."""
     good = service.http("GET", "/v1/management/connections").json()["items"]
     own = next(item for item in good if item["configName"] == "my_postgres")["id"]
     worked = service.http("POST", f"/v1/management/connections/{own}/test").json()
