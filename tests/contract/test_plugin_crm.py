@@ -205,7 +205,7 @@ def test_an_unbound_session_looks_at_fields_and_mixes_no_rows(crm: Crm) -> None:
     ],
 )
 def test_filters_find_what_is_stored_encrypted(crm: Crm, filters: Any, numbers: list[int]) -> None:
-    """Reference 11.3: by the hash of the value as it is written, joined with AND to all others."""
+    """B-46; reference 11.3: by the hash of the value as written, joined with AND; a table without rows is a list."""
     result, _ = crm.extracted({"holders": ["n"]}, {"holders": filters}, organizationId=ONE)
     assert [row["n"] for row in result["holders"]] == numbers
 

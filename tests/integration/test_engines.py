@@ -94,3 +94,14 @@ def test_the_schema_of_mongodb_is_all_of_its_collections(registered: Rig) -> Non
     for query in ({}, {"schema": "public"}):
         shown = registered.http("GET", f"/v1/management/connections/{own}/schema", query=query).json()
         assert "transactions" in [table["name"] for table in shown["tables"]]
+
+
+def test_an_internal_name_that_nobody_set_up_is_unknown(registered: Rig) -> None:
+    """B-37: 400 that names it, in a job and in a validation, and no failure of the service."""
+    mapped = {"plugin_crm": {"holders": ["document"]}}
+    for path, body in (
+        ("/v1/fetcher", {"dataRequest": {"mappedFields": mapped}, "metadata": {"source": "payments"}}),
+        ("/v1/management/connections/validate-schema", {"mappedFields": mapped}),
+    ):
+        answer = registered.http("POST", path, body)
+        assert (answer.status, answer.json()["code"]) in {(400, "FET-1020"), (400, "FET-1062")}

@@ -165,7 +165,7 @@ def test_what_can_never_be_answered_is_refused_at_submit(crm: Rig) -> None:
 
 
 def test_a_filter_by_hash_finds_its_row(crm: Rig) -> None:
-    """Reference 11.3, and the filter's value is in no item, manifest or log in the clear hash."""
+    """Reference 11.3: through the whole service."""
     job = ended(crm, posted(crm, ["_id"], ONE, {"document": {"eq": [f"{7:011}"]}}))
     assert rows(crm, job) == [{"_id": 7}]
 
@@ -190,7 +190,7 @@ def test_a_killed_worker_goes_on_in_the_middle_of_the_second_collection(crm: Rig
 
 
 def test_a_value_that_does_not_open_fails_the_job_safely(crm: Rig) -> None:
-    """Reference 11.4: damaged or of another key, and the text of neither leaves the service."""
+    """B-43, B-47; reference 11.4: damaged, or of another key: told is where, and the text of neither."""
     wrong = {"CRYPTO_ENCRYPT_SECRET_KEY_PLUGIN_CRM": "0f" * 16}
     for table, env in (("damaged", {}), ("holders", wrong)):
         job_id = posted(crm, ["_id", "name"], ONE, table=table, name=table).json()["jobId"]
@@ -203,7 +203,7 @@ def test_a_value_that_does_not_open_fails_the_job_safely(crm: Rig) -> None:
 
 
 def test_a_result_over_its_bound_is_none(crm: Rig) -> None:
-    """Reference 11.1 has no limits there; here they are those of every source."""
+    """B-44; reference 11.1 has no limits there; here they are those of every source, kept while writing."""
     answer = posted(crm, ["*"], [ONE, OTHER], name="bound")
     job = ended(crm, answer, ENGINE_MAX_RESULT_BYTES="100000")
     assert (job["status"], job["error"]["family"]) == ("failed", "limit")
