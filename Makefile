@@ -21,12 +21,15 @@ sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
 
-.PHONY: help demo up down test check fix bench openapi build deploy lock clean venvs servers
+.PHONY: help demo dashboard up down test check fix bench openapi build deploy lock clean venvs servers
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 demo: venvs ## From nothing to a finished, verified job on real data
 	@$(LOCAL) demo $(ARGS)
+
+dashboard: venvs ## Draw docs/dashboard.svg from a run of jobs
+	@$(LOCAL) dashboard $(ARGS)
 
 up: venvs ## Start the local stack and write .local/stack.json
 	@$(LOCAL) up $(ARGS)

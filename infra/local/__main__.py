@@ -1,11 +1,11 @@
-"""`python -m infra.local up | down | demo`: the local stack from the command line."""
+"""`python -m infra.local up | down | demo | dashboard`: the local stack from the command line."""
 
 import argparse
 import signal
 import sys
 from collections.abc import Sequence
 
-from infra.local import demo, stack
+from infra.local import dashboard, demo, stack
 from infra.local.places import ROOT, Place, StackError
 
 
@@ -17,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.command == "demo":
             demo.run(Place.of(given.file or ROOT / ".local" / "demo.json"))
+        elif given.command == "dashboard":
+            dashboard.run(Place.of(given.file or ROOT / ".local" / "dashboard.json"))
         elif given.command == "up":
             _up(Place.of(given.file), dict(given.set))
         else:
@@ -38,7 +40,7 @@ def _up(place: Place, parameters: dict[str, str]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
-    parser.add_argument("command", choices=["up", "down", "demo"])
+    parser.add_argument("command", choices=["up", "down", "demo", "dashboard"])
     parser.add_argument("--file", help="the stack file; default FETCHER_STACK_FILE or .local/stack.json")
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], type=_pair, help="a parameter of the template"

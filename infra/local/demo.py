@@ -91,7 +91,7 @@ def run(place: Place) -> None:
 def _extract(demo: Demo) -> None:
     with demo.step("Registering the connections", "submit"):
         for name, database in demo.stack["databases"].items():
-            _register(demo, name, database)
+            demo.say(f"201: {name} ({database['kind']}) is connection {register(demo.api, name, database)}")
     with demo.step("Submitting the request", "submit"):
         job_id = _submit(demo)
     with demo.step("Waiting for the job", "extract"):
@@ -104,7 +104,8 @@ def _extract(demo: Demo) -> None:
         _submit_again(demo, job_id)
 
 
-def _register(demo: Demo, name: str, database: dict[str, Any]) -> None:
+def register(api: Api, name: str, database: dict[str, Any]) -> str:
+    """Register a database of the stack for the product `payments`, and return the connection's id."""
     body = {
         "configName": name,
         "type": TYPES[database["kind"]],
@@ -115,9 +116,9 @@ def _register(demo: Demo, name: str, database: dict[str, Any]) -> None:
         "password": database["password"],
         **({"metadata": {"directConnection": "true"}} if database["kind"] == "mongodb" else {}),
     }
-    answer = demo.api.post("/v1/management/connections", body, x_product_name="payments")
+    answer = api.post("/v1/management/connections", body, x_product_name="payments")
     _expect(answer, 201)
-    demo.say(f"201: {name} ({database['kind']}) is connection {answer.json()['id']}")
+    return str(answer.json()["id"])
 
 
 def _submit(demo: Demo) -> str:
