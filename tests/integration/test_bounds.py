@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from fetcher.errors import SCHEMA_VALIDATION
+from fetcher.errors import ACTIONS, SCHEMA_VALIDATION
 from tests.rig import EXTRACT, Rig, sqs_event, until
 
 pytestmark = pytest.mark.stack
@@ -94,9 +94,16 @@ def test_one_byte_over_the_bound_fails_and_leaves_nothing(service: Rig) -> None:
     over, _ = worked(service, posted(service, {"over": ["*"]}, "over"), ENGINE_MAX_RESULT_BYTES=str(bound))
     just, _ = worked(service, posted(service, {"just": ["*"]}, "just"), ENGINE_MAX_RESULT_BYTES=str(bound))
     assert (over["status"], over["error"]["family"], over["error"]["code"]) == ("failed", "limit", "FET-2040")
+    assert over["error"]["phase"] == "reading"
     assert (just["status"], just["sizeBytes"]) == ("completed", bound)
     assert "resultPath" not in over
     assert not [key for key in service.objects() + service.uploads() if over["id"] in key]
+    far, _ = worked(service, posted(service, {"just": ["*"]}, "far over"), ENGINE_MAX_RESULT_BYTES=str(MIB))
+    assert (far["error"]["phase"], far["error"]["datasource"], far["error"]["table"]) == (
+        "reading",
+        "my_postgres",
+        "just",
+    )
 
 
 @pytest.mark.slow
@@ -144,6 +151,8 @@ def test_a_bad_selection_fails_the_job_with_the_safe_text(service: Rig, tables: 
         "code": "FET-2010",
         "family": "invalid",
         "message": SCHEMA_VALIDATION,
+        "action": ACTIONS["invalid"],
+        "phase": "planning",
         "datasource": "my_postgres",
         **where,
     }
@@ -167,6 +176,9 @@ def test_the_clock_ends_a_job_at_the_source_too(service: Rig) -> None:
     job_id = posted(service, {"slow": ["*"]}, "slow")
     job, _ = worked(service, job_id, FETCHER_EXTRACTION_SECONDS="3")
     assert (job["status"], job["error"]["family"]) == ("failed", "timeout")
+    assert (job["error"]["phase"], job["error"]["table"]) == ("reading", "slow")
+    assert job["progress"]["current"] == "my_postgres/slow"
+    assert "rate" not in job["progress"]
     assert active_queries(service, job_id) == 0
     assert not [key for key in service.objects() + service.uploads() if job_id in key]
 

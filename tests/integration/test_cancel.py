@@ -43,6 +43,11 @@ def ended_canceled(service: Rig, job_id: str) -> bool:
     return True
 
 
+def _at_speed(progress: Any) -> Any:
+    """The progress of a job that is being read just now."""
+    return progress if progress.get("rate", {}).get("rows", 0) > 0 and progress["rate"]["bytes"] > 0 else None
+
+
 def test_a_queued_job_ends_at_once(service: Rig) -> None:
     """Issue: also while queued; the message that comes later has no effect."""
     job_id = posted(service, "public.accounts", "queued")
@@ -64,6 +69,9 @@ def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> N
     worker = threading.Thread(target=service.invoke, args=(EXTRACT, message_of(job_id)))
     worker.start()
     until(lambda: service.job(job_id)["progress"]["rows"] > 0, "the first rows")
+    seen = until(lambda: _at_speed(service.job(job_id)["progress"]), "the rate")
+    assert seen["current"] == "my_postgres/canceled"
+    assert seen["tables"] == {"done": 0, "total": 1}
     begun = time.monotonic()
     assert cancel(service, job_id) == 202
     worker.join(timeout=30)

@@ -250,7 +250,7 @@ def test_a_poison_message_fails_its_job_with_an_event(service: Rig) -> None:
     report = service.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
     assert report.payload == {"batchItemFailures": []}
     job = service.job(job_id)
-    assert (job["status"], job["error"]["family"]) == ("failed", "internal")
+    assert (job["status"], job["error"]["family"], job["error"]["phase"]) == ("failed", "internal", "queued")
     assert event_ids(service, job_id) == [f"fetcher.job.failed.{job_id}"]
 
 
@@ -277,7 +277,8 @@ def test_an_extraction_that_five_workers_could_not_further_fails(service: Rig) -
         job = service.job(job_id)
         return job if job["status"] == "failed" else None
 
-    assert until(failed, "the end")["error"]["family"] == "internal"
+    error = until(failed, "the end")["error"]
+    assert (error["family"], error["phase"]) == ("internal", "starting")
 
 
 def test_a_message_of_an_unknown_version_goes_back(service: Rig) -> None:
