@@ -158,10 +158,14 @@ def test_every_route_with_an_id_answers_404_to_others(closed: Rig, owned: Owned,
 @pytest.mark.parametrize("foreigner", FOREIGNERS)
 def test_lists_and_cursors_show_nothing_of_others(closed: Rig, owned: Owned, foreigner: Token) -> None:
     """Also with a cursor of the owner's, a filter by the owner's product, and the list of what nobody owns."""
-    for path, cursor in ((CONNECTIONS, owned.cursors[0]), (JOBS, owned.cursors[1]), (f"{CONNECTIONS}/unassigned", "")):
-        for query in ({}, {"cursor": cursor}, {"source": "payments"}):
-            given = query if all(query.values()) else {}
-            listed = ask(closed, foreigner.claims(), "GET", path, query=given)
+    asked: dict[str, tuple[dict[str, str], ...]] = {
+        CONNECTIONS: ({}, {"cursor": owned.cursors[0]}, {"type": "postgresql"}),
+        JOBS: ({}, {"cursor": owned.cursors[1]}, {"source": "payments"}),
+        f"{CONNECTIONS}/unassigned": ({},),
+    }
+    for path, queries in asked.items():
+        for query in queries:
+            listed = ask(closed, foreigner.claims(), "GET", path, query=query)
             assert (listed.status, listed.json()["items"]) == (200, []), listed
     listed = ask(closed, foreigner.claims(), "GET", CONNECTIONS, x_product_name="payments")
     assert listed.json()["items"] == []

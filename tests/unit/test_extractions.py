@@ -107,6 +107,30 @@ def test_exactly_one_retry_of_a_failed_job_wins(table: Extractions, clock: Clock
     assert table.accept(job("c", clock), "a") == Duplicate("b")
 
 
+def test_an_erased_job_answers_for_nothing_and_one_successor_wins(table: Extractions, clock: Clock) -> None:
+    """R-000-51: what a 200 would point to is gone, so the lock changes hands, once."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    ended = table.terminate(claimed, Completed({"path": "p"}), claimed=True)
+    assert table.duplicate("default", ended.request_hash) == (Duplicate("a"), None)
+    table.erased(ended)
+    assert table.duplicate("default", ended.request_hash) == (None, "a")
+    assert isinstance(table.accept(job("b", clock), "a"), Extraction)
+    assert table.accept(job("c", clock), "a") == Duplicate("b")
+    table.erased(ended)
+    assert table.duplicate("default", ended.request_hash) == (Duplicate("b"), None)
+
+
+def test_what_a_retry_repeats_is_kept(table: Extractions, clock: Clock) -> None:
+    """The hash does not know of it, the record does."""
+    made = table.accept(replace(job("a", clock), retry_of="x"), None)
+    assert isinstance(made, Extraction)
+    found = table.get("default", "a")
+    assert found is not None
+    assert (made.retry_of, found.retry_of) == ("x", "x")
+
+
 def test_an_unsure_acceptance_that_is_repeated_is_the_same_job(table: Extractions, clock: Clock) -> None:
     """Design §4: a failed condition whose old lock holds my id means that I won."""
     accepted(table, clock)
