@@ -5,17 +5,21 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Decimal128, Int64, ObjectId
+from bson import Code, Decimal128, Int64, ObjectId
 from bson.binary import Binary
+from bson.datetime_ms import DatetimeMS
+from bson.errors import InvalidBSON
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fetcher.engines._mongodb.columns import MisfitError
 from fetcher.engines._mongodb.cursor import Batch
 from fetcher.engines._mongodb.documents import Writer
+from fetcher.engines._mongodb.errors import explained
 from fetcher.engines._mongodb.names import OPEN, REST
 from fetcher.engines._mongodb.shapes import Shape
 from fetcher.engines._mongodb.values import whole
+from fetcher.errors import UnavailableError
 from fetcher.model import UNSAMPLED, Column, Encoding
 from tests.unit.test_mongodb_values import DATES, DOCUMENTS, INT64, TEXTS, VALUES
 
@@ -126,7 +130,7 @@ def test_a_text_that_fits_the_pattern_to_the_last_byte_is_found_out(
     cut = shape.cut(batch.data, batch.starts, batch.ends)
     assert cut[-1] is not None
     with pytest.raises(MisfitError):
-        shape.cells([each for each in cut if each is not None])
+        shape.rows([each for each in cut if each is not None], None)
     assert both(raw)[-1] == whole(raw[-1], 0)[0]
 
 
@@ -150,3 +154,35 @@ def test_a_read_learns_again_when_documents_change() -> None:
     assert writer._shape is not None
     assert None not in writer._shape.cut(mixed.data, mixed.starts, mixed.ends)
     assert writer.rows(mixed) == [b'{"a":1}', b'{"b":"x"}'] * 10
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [Decimal128(text) for text in ("0.05", "12.30", "0.00", "99999999999999999.99")],
+        [Decimal128(text) for text in ("-0.000001", "-7.100000", "-0.000000")],
+        [Decimal128(text) for text in ("-0.1", "0.1", "1E+3", "NaN")],
+        [r"a\u0000b", "c", ""],
+        ["", "ü", "\x7f\u2028"],
+        [DatetimeMS(at) for at in (-62_135_596_800_000, 253_402_300_799_999, 0, -1)],
+        [DatetimeMS(at) for at in (-62_135_596_800_001, 253_402_300_800_000, 2**63 - 1)],
+        [[], [1, Int64(2**53 + 1), -(2**31)], [True, None, "],\n  ["], [1.5, -0.0, 1e300]],
+        [[float("nan"), None], [float("inf")]],
+        [["x\0"], ["y"]],
+        [[[1]], [{"a": 1}], [Code("x")]],
+    ],
+)
+def test_columns_of_borders_are_exact(values: list[Any]) -> None:
+    """`design.md` §7.2: what is written by the column is what each value is alone."""
+    documents = [bson.encode({"v": each, "w": at}) for at, each in enumerate(values)]
+    assert both(documents) == [whole(each, 0)[0] for each in documents]
+
+
+def test_a_document_that_is_longer_than_its_fields_is_never_believed() -> None:
+    """The pattern alone would stop at its fields' end and take the rest for something behind it."""
+    good = bson.encode({"a": 1})
+    damaged = (len(good) + 2).to_bytes(4, "little") + good[4:] + b"\0\0"
+    batch, writer = batch_of([good, good, damaged, good]), Writer(WILDCARD)
+    with pytest.raises((InvalidBSON, KeyError)) as caught:
+        writer.rows(batch)
+    assert isinstance(explained(caught.value), UnavailableError)

@@ -1,13 +1,15 @@
 """Documents as rows: whole, as they are stored, or the requested fields, where a missing one is null."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from fetcher.engines._mongodb.columns import MisfitError
 from fetcher.engines._mongodb.cursor import Batch, Cursor
 from fetcher.engines._mongodb.keys import KEY, position
 from fetcher.engines._mongodb.names import REST, path_of
-from fetcher.engines._mongodb.shapes import Cut, Shape, rows
+from fetcher.engines._mongodb.shapes import Cut, Shape
 from fetcher.engines._mongodb.values import ARRAY, OBJECT, elements, member, value, walk, whole
 from fetcher.model import Column, Page, Position, Query
 
@@ -41,18 +43,19 @@ def _projected(path: Sequence[str]) -> tuple[str, ...]:
 
 
 def pages(cursor: Cursor, query: Query, beat: Callable[[], None]) -> Iterator[Page]:
-    """Render batches and cut pages of about the query's size, each checked to be UTF-8."""
+    """Render batches and cut pages of about the query's size."""
     writer, bodies, size = Writer(query.columns), list[bytes](), 0
     last = b"", 0
     while batch := cursor.batch():
         beat()
-        for body, start in zip(writer.rows(batch), batch.starts, strict=True):
-            bodies.append(body)
-            size += len(body)
-            if size >= query.page_bytes:
-                yield _page(bodies, query, batch.data, start)
-                bodies, size = [], 0
-        last = batch.data, batch.starts[-1]
+        found = writer.rows(batch)
+        sums = [*accumulate(map(len, found), initial=size)]
+        size = first = 0
+        while (end := bisect_left(sums, size + query.page_bytes, first + 1)) < len(sums):
+            yield _page([*bodies, *found[first:end]], query, batch.data, batch.starts[end - 1])
+            bodies, size, first = [], sums[end], end
+        bodies += found[first:]
+        size, last = sums[-1] - size, (batch.data, batch.starts[-1])
     if bodies:
         yield _page(bodies, query, *last)
 
@@ -71,13 +74,21 @@ class Writer:
         cut = self._cut(batch)
         fitting = [each for each in cut if each is not None]
         try:
-            quick = iter(self._quick(fitting)) if fitting else iter(())
+            quick = self._shape.rows(fitting, self._wanted) if self._shape and fitting else []
         except MisfitError:
-            cut, quick = [None] * len(cut), iter(())
+            cut, quick = [None] * len(cut), []
+        if len(quick) == len(cut):
+            return quick
+        rows = iter(quick)
         return [
-            self._one(batch.data, start) if each is None else next(quick)
+            self._checked(batch.data, start) if each is None else next(rows)
             for each, start in zip(cut, batch.starts, strict=True)
         ]
+
+    def _checked(self, data: bytes, start: int) -> bytes:
+        row = self._one(data, start)
+        row.decode()
+        return row
 
     def _cut(self, batch: Batch) -> Sequence[Cut | None]:
         """Cut a batch; learn again, a few times in a read, when much of it does not fit."""
@@ -91,19 +102,9 @@ class Writer:
             cut = self._shape.cut(batch.data, batch.starts, batch.ends)
         return cut
 
-    def _quick(self, cut: Sequence[Cut]) -> list[bytes]:
-        cells = self._shape.cells(cut) if self._shape else {}
-        if self._wanted is None:
-            return rows(cells, len(cut))
-        missing = [None] * len(cut)
-        found = {name: cells.get(name, missing) for name in self._wanted}
-        return rows({name: [b"null" if cell is None else cell for cell in found[name]] for name in found}, len(cut))
-
 
 def _page(bodies: Sequence[bytes], query: Query, data: bytes, start: int) -> Page:
-    body = b",".join(bodies)
-    body.decode()
-    return Page(body, len(bodies), _position(data, start) if query.key else None)
+    return Page(b",".join(bodies), len(bodies), _position(data, start) if query.key else None)
 
 
 def _position(data: bytes, start: int) -> Position:

@@ -90,14 +90,14 @@ def _day(days: int) -> bytes:
 def decimal(raw: bytes) -> bytes:
     """Write the digits as they are stored, zeros at the end included."""
     low, high = HALVES(raw)
-    if form := _form(high):
-        power, template = form
+    if found := form(high):
+        power, template = found
         return template % divmod(int(low), power)
     return b'"%b"' % str(Decimal128.from_bid(raw)).encode()
 
 
 @lru_cache(256)
-def _form(high: int) -> tuple[int, bytes] | None:
+def form(high: int) -> tuple[int, bytes] | None:
     """Choose how to write numbers of one sign and scale, if their digits are in the lower half alone."""
     scale = BIAS - (high >> 49 & 0x3FFF)
     if high & COMBINED == COMBINED or high & COEFFICIENT or not 0 < scale <= PLAIN_SCALE:

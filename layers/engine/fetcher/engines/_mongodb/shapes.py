@@ -6,19 +6,22 @@ lengths that do not agree with what the pattern has cut send a whole batch there
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import compress
 
 from fetcher.engines._mongodb.columns import KINDS
 from fetcher.engines._mongodb.values import OBJECT, elements, member
 
 MOST_FIELDS = 300
-Cut = Sequence[bytes | None]
-"""What a pattern has found in one document."""
-Cells = Sequence[bytes | None]
-"""One field of many documents: JSON, or None where it is missing."""
-Groups = Iterator[Sequence[bytes | None]]
+SOME = 64
+"""Documents that are cut at once."""
+FIRST = b"\x030\0"
+"""The head of an array's first document."""
+Cut = Sequence[bytes]
+"""What a pattern has found in one document; nothing in place of a value that is missing."""
+Cells = Sequence[bytes]
+"""A part of the JSON of many documents."""
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class _Node:
     kinds: set[int] = field(default_factory=set)
     children: dict[bytes, "_Node"] = field(default_factory=dict)
     count: int = 0
+    at: int = 0
 
     def learn(self, data: bytes, start: int) -> None:
         """Take in a document; a field that is new here stands behind the one before it."""
@@ -67,19 +71,34 @@ class Shape:
         for start in starts:
             self._root.learn(data, start)
         known = _known(self._root) and _size(self._root) <= MOST_FIELDS
-        self._pattern = re.compile(rb"(?s:.{4}%b\x00)" % _members(self._root)) if known else None
+        self._pattern = _compiled(self._root) if known else None
+        _number(self._root, 1)
 
     def cut(self, data: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[Cut | None]:
-        """Cut documents into the values of their fields; None for one that does not fit."""
-        if self._pattern is None:
-            return [None] * len(starts)
-        found = map(self._pattern.fullmatch, repeat(data), starts, ends)
-        return [None if match is None else match.groups() for match in found]
+        """Cut the documents of an array into the values of their fields; None for one that does not fit.
 
-    def cells(self, cut: Sequence[Cut]) -> dict[bytes, Cells]:
-        """Write each field at the top level, in the order of the documents. Raises `MisfitError`."""
-        groups = zip(*cut, strict=True)
-        return dict(_columns(self._root, groups, len(cut)))
+        Each is found where the one before ended. One that does not fit takes the rest of some as its last group, which
+        says where it begins; ends that are not where the documents say leave all to the exact way.
+        """
+        if self._pattern is None or not starts:
+            return [None] * len(starts)
+        cut: list[Cut | None] = []
+        fences = [starts[0] - len(FIRST), *ends]
+        while len(cut) < len(starts):
+            end = fences[min(len(cut) + SOME, len(starts))]
+            found = self._pattern.findall(data, fences[len(cut)], end)
+            cut += found
+            if rest := len(found[-1][-1]):
+                cut[-1] = None
+            if fences[len(cut) - (rest > 0)] != end - rest:
+                return [None] * len(starts)
+        return cut
+
+    def rows(self, cut: Sequence[Cut], wanted: Sequence[bytes] | None) -> list[bytes]:
+        """Write documents as they are, or these fields of theirs, null where one is missing. Raises `MisfitError`."""
+        columns = _Columns([*zip(*cut, strict=True)], len(cut))
+        parts = columns.members(self._root) if wanted is None else columns.chosen(self._root, wanted)
+        return joined(parts)
 
 
 def _known(node: _Node) -> bool:
@@ -90,56 +109,106 @@ def _size(node: _Node) -> int:
     return 1 + sum(map(_size, node.children.values()))
 
 
+def _number(node: _Node, at: int) -> int:
+    """Note in each field which group of the pattern is its first, beginning with `at`; return the next one."""
+    for child in node.children.values():
+        child.at = at
+        flat = child.flat(node.count)
+        at = _number(child, at) if flat else at + sum(KINDS[kind].groups for kind in child.kinds & KINDS.keys())
+    return at
+
+
+def _compiled(root: _Node) -> re.Pattern[bytes]:
+    """With the first and the last group, there are always several: `findall` gives a tuple a document."""
+    return re.compile(rb"(?s:\x03[0-9]+\x00.{4}()%b\x00|(.+))" % _members(root))
+
+
 def _members(node: _Node) -> bytes:
     return b"".join(_pattern(name, child, node.count) for name, child in node.children.items())
 
 
 def _pattern(name: bytes, node: _Node, documents: int) -> bytes:
-    name = re.escape(name) + rb"\x00"
+    name = re.escape(name)
     if node.flat(documents):
-        return rb"\x03" + name + rb".{4}" + _members(node) + rb"\x00"
+        return rb"\x03" + name + rb"\x00.{4}" + _members(node) + rb"\x00"
     choices = b"|".join(rb"\x%02x" % kind + name + KINDS[kind].pattern for kind in sorted(node.kinds))
     return b"(?:" + choices + (b")?+" if node.count < documents else b")")
 
 
-def _columns(node: _Node, groups: Groups, count: int) -> Iterator[tuple[bytes, Cells]]:
-    for name, child in node.children.items():
-        if child.flat(node.count):
-            yield name, rows(dict(_columns(child, groups, count)), count)
-        else:
-            yield name, _cells(child, groups, count, required=child.count == node.count)
+def joined(parts: Sequence[Cells]) -> list[bytes]:
+    """Put together the parts of each row."""
+    return list(map(b"".join, zip(*parts, strict=True)))
 
 
-def _cells(node: _Node, groups: Groups, count: int, *, required: bool) -> Cells:
-    if len(node.kinds) == 1 and required:
-        kind = KINDS[next(iter(node.kinds))]
-        return kind.write(*[next(groups) for _ in range(kind.groups)])
-    cells: list[bytes | None] = [None] * count
-    for kind in (KINDS[kind] for kind in sorted(node.kinds)):
-        cut = [next(groups) for _ in range(kind.groups)]
-        present = [at for at, raw in enumerate(cut[0]) if raw is not None]
-        if present:
-            written = kind.write(*[[column[at] for at in present] for column in cut])
-            for at, cell in zip(present, written, strict=True):
-                cells[at] = cell
-    return cells
+class _Columns:
+    """The groups of `count` documents; what is written of them comes as parts, to be joined row by row."""
 
+    def __init__(self, groups: Sequence[Sequence[bytes]], count: int) -> None:
+        self._groups = groups
+        self._count = count
 
-def rows(fields: dict[bytes, Cells], count: int) -> list[bytes]:
-    """Write objects of these members, each without those that it misses."""
-    if not fields:
-        return [b"{}"] * count
-    forms: list[bytes] = []
-    columns: list[Cells] = []
-    for name, cells in fields.items():
-        start = b"," + member(name)
-        if None in cells:
-            forms.append(b"%b")
-            columns.append([b"" if cell is None else start + cell for cell in cells])
-        else:
-            forms.append(start.replace(b"%", b"%%") + b"%b")
-            columns.append(cells)
-    joined = b"".join(forms)
-    if joined.startswith(b","):
-        return list(map((b"{" + joined[1:] + b"}").__mod__, zip(*columns, strict=True)))
-    return [b"{%b}" % (joined % row)[1:] for row in zip(*columns, strict=True)]
+    def members(self, node: _Node, before: bytes = b"", after: bytes = b"") -> list[Cells]:
+        """Write objects, with constants before and after each."""
+        first = next(iter(node.children.values()), None)
+        if first is None:
+            return [self._same(before + b"{}" + after)]
+        if first.count == node.count:
+            return self._parts(node, before + b"{", b"}" + after)
+        rows = joined(self._parts(node, b",", b""))  # any member may be the first
+        return [[before + b"{" + row[1:] + b"}" + after for row in rows]]
+
+    def _parts(self, node: _Node, before: bytes, after: bytes) -> list[Cells]:
+        parts: list[Cells] = []
+        for name, child in node.children.items():
+            parts += self._part(child, before + member(name), b"", node.count)
+            before = b","
+        return [*parts, self._same(after)]
+
+    def _part(self, node: _Node, before: bytes, after: bytes, documents: int) -> list[Cells]:
+        """Write a field as parts; nothing where it is missing."""
+        if node.flat(documents):
+            return self.members(node, before, after)
+        if len(node.kinds) == 1 and node.count == documents:
+            (kind,) = node.kinds
+            return [self._written(kind, node.at, before, after)]
+        return [self._mixed(node, before, after, b"")]
+
+    def chosen(self, node: _Node, wanted: Sequence[bytes]) -> list[Cells]:
+        """Write objects of these members, and check the others."""
+        parts: list[Cells] = []
+        before = b"{"
+        for name in wanted:
+            before += member(name)
+            child = node.children.get(name)
+            if child is None:
+                parts.append(self._same(before + b"null"))
+            elif child.count == node.count:
+                parts += self._part(child, before, b"", node.count)
+            else:
+                parts.append(self._mixed(child, before, b"", before + b"null"))
+            before = b","
+        for name in node.children.keys() - {*wanted}:
+            self._part(node.children[name], b"", b"", node.count)
+        return [*parts, self._same(b"}")]
+
+    def _mixed(self, node: _Node, before: bytes, after: bytes, missing: bytes) -> list[bytes]:
+        """Write a field of several types, or of some documents only."""
+        cells = [missing] * self._count
+        at = node.at
+        for kind in sorted(node.kinds):
+            here = [*map(bool, self._groups[at])]
+            if any(here):
+                written = iter(self._written(kind, at, before, after, here))
+                cells = [next(written) if found else cell for found, cell in zip(here, cells, strict=True)]
+            at += KINDS[kind].groups
+        return cells
+
+    def _written(
+        self, byte: int, at: int, before: bytes, after: bytes, here: Sequence[bool] | None = None
+    ) -> list[bytes]:
+        kind = KINDS[byte]
+        cut = self._groups[at : at + kind.groups]
+        return kind.cells(cut if here is None else [[*compress(column, here)] for column in cut], before, after)
+
+    def _same(self, text: bytes) -> Cells:
+        return [text] * self._count

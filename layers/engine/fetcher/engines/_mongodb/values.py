@@ -1,7 +1,7 @@
 """How BSON becomes JSON (`design.md` §7.2): every value by its own type, straight from the bytes of a batch.
 
 Types that JSON lacks are relaxed extended JSON, except where §7.2 has a plainer form. Bytes are not decoded
-where they are copied: whoever takes a page checks once that it is UTF-8.
+where they are copied: whoever takes a text from here checks once that it is UTF-8.
 """
 
 from base64 import b64encode
@@ -18,7 +18,7 @@ from fetcher.engines._mongodb.scalars import FIXED
 LENGTH = Struct("<I").unpack_from
 """Unsigned: damaged bytes must never make a reader go back."""
 
-STRING, OBJECT, ARRAY, BINARY, SYMBOL = 0x02, 0x03, 0x04, 0x05, 0x0E
+STRING, OBJECT, ARRAY, BINARY, DATE, SYMBOL = 0x02, 0x03, 0x04, 0x05, 0x09, 0x0E
 OLD_BINARY, OLD_UUID, UUID = 2, 3, 4
 UUID_BYTES = 16
 
