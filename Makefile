@@ -14,6 +14,7 @@ LAMBDA := $(call stamp,.venvs/lambda,lambda)
 SAM := $(call stamp,.venvs/sam,sam)
 MONGO := $(call stamp,.venvs/mongo,mongo)
 TDS := $(call stamp,.venvs/tds,tds)
+BENCH := $(call stamp,.venvs/bench,bench)
 PACKAGES := mariadb-server-core mariadb-client-core
 POSTGRESQL_POLICY := /etc/postgresql-common/createcluster.d/fetcher.conf
 sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
@@ -51,7 +52,7 @@ fix: $(DEV) ## Format, and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: venvs ## Measure speed and memory
+bench: venvs servers $(TDS) $(BENCH) ## Measure speed, memory and cost beside other tools
 	.venv/bin/python -m benchmarks $(ARGS)
 
 openapi: $(DEV) ## Write infra/openapi.json anew from the routes
@@ -66,7 +67,7 @@ deploy: build $(SAM) ## Deploy to AWS: make deploy ARGS="--config-env prod"
 lock: $(DEV) ## Resolve the requirements again: make lock ARGS=--upgrade for newer releases
 	$(resolve) -o requirements/runtime.txt pyproject.toml
 	$(resolve) -o requirements/dev.txt --extra cli pyproject.toml requirements/dev.in
-	for name in stack lambda sam mongo tds odbc; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
+	for name in stack lambda sam mongo tds odbc bench; do $(resolve) -o requirements/$$name.txt requirements/$$name.in || exit; done
 
 clean: ## Remove what was made here, venvs included
 	test ! -e .venv/bin/python || $(LOCAL) down
@@ -92,9 +93,10 @@ $(LAMBDA): lock := lambda
 $(SAM): lock := sam
 $(MONGO): lock := mongo
 $(TDS): lock := tds
+$(BENCH): lock := bench
 # A lock is complete, so pip has nothing to resolve (and older ones fail at extras with hashes).
-$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
-$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS):
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS) $(BENCH): pip = $(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps
+$(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS) $(BENCH):
 	@echo "Making $(@D) from requirements/$(lock).txt"
 	@$(PYTHON) -m venv --clear $(@D)
 	@$(pip) --require-hashes -r requirements/$(lock).txt

@@ -1,6 +1,7 @@
 """What is compared: ways from a table to signed JSON. Run as a program, this is one of them, in its own process."""
 
 import hmac
+import json
 import os
 import sys
 import time
@@ -65,19 +66,22 @@ CANDIDATES: dict[str, Callable[[str], Iterator[bytes]]] = {
 }
 
 
-def main(name: str, table: str) -> None:
-    """Sign every page as it comes; print seconds, CPU seconds and peak KiB, without the interpreter's start."""
-    signature, began, worked = hmac.new(KEY, digestmod="sha256"), time.perf_counter(), time.process_time()
-    for body in CANDIDATES[name](table):
+def signed(pages: Iterator[bytes]) -> None:
+    """Sign every page as it comes; print what `measure.Cost` holds, without the interpreter's start."""
+    signature, size = hmac.new(KEY, digestmod="sha256"), 0
+    began, worked = time.perf_counter(), time.process_time()
+    for body in pages:
         signature.update(body)
-    print(time.perf_counter() - began, time.process_time() - worked, peak())
+        size += len(body)
+    wall, cpu = time.perf_counter() - began, time.process_time() - worked
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak() / 1024, "size": size}))
 
 
 def peak() -> int:
-    """Read the memory of this program; `getrusage` would count the one that started it."""
+    """Read the memory of this program in KiB; `getrusage` would count the one that started it."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    signed(CANDIDATES[sys.argv[1]](sys.argv[2]))

@@ -1,18 +1,16 @@
 """MongoDB: BSON to JSON over a real wire, from batches recorded once, against the same bytes raw.
 
-The tests' stand-in is no benchmark, so a process of ours replays replies: it answers any `find` and `getMore`
-with the next of them. Reference (1.00): `find_raw_batches` and HMAC of the BSON. Interleaved runs, medians.
-
-    python -m benchmarks.mongodb [documents] [runs]
+The tests' stand-in is no benchmark, so a process of ours replays replies: it answers any `find` and `getMore` with the
+next of them. The reference takes the bytes and signs them, and makes no JSON.
 """
 
 import hashlib
 import hmac
+import json
 import multiprocessing
+import os
 import random
-import resource
 import socket
-import statistics
 import struct
 import sys
 import threading
@@ -25,6 +23,7 @@ from typing import Any
 
 import bson
 import orjson
+import pymongo
 from bson import Decimal128, Int64, ObjectId
 from bson.binary import Binary
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -32,10 +31,13 @@ from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 
+from benchmarks.candidates import peak
+from benchmarks.measure import interleaved, program, table
 from fetcher.engines import mongodb
 from fetcher.engines._mongodb.names import OPEN, REST
 from fetcher.model import Column, Connection, Encoding, Query, Secret
 
+DOCUMENTS = 400_000
 BATCH = 1_000
 HEADER = struct.Struct("<iiii")
 OP_QUERY, OP_MSG, OP_REPLY = 2004, 2013, 1
@@ -64,7 +66,7 @@ def document(decimals: bool) -> dict[str, Any]:
         "ref": Binary(uuid.uuid4().bytes, 4),
         "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=random.randrange(10**10)),
         "flag": pick() < 0.5,
-        "address": {"city": random.choice(WORDS), "zip": random.randrange(99_999), "tags": ["a", "b"]},
+        "address": {"city": random.choice(WORDS), "zip": random.randrange(99_999), "tags": random.choices(WORDS, k=2)},
         "score": pick() * 1000,
         "views": Int64(random.randrange(10**12)),
         "note": None if pick() < 0.6 else "line one\nline two",
@@ -110,13 +112,13 @@ def converse(connection: socket.socket, replies: Sequence[bytes]) -> None:
 
 
 @contextmanager
-def replaying(replies: Sequence[bytes]) -> Iterator[int]:
-    """Run the server in a process of its own and yield its port."""
+def replaying(replies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Run the server in a process of its own; yield its port and its id."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = multiprocessing.get_context("fork").Process(target=serve, args=(listener, replies), daemon=True)
         server.start()
         try:
-            yield listener.getsockname()[1]
+            yield listener.getsockname()[1], server.pid or 0
         finally:
             server.terminate()
             server.join()
@@ -162,33 +164,33 @@ def _default(value: Any) -> Any:
     return int(value) if isinstance(value, DatetimeMS) else str(value)
 
 
-WAYS: Sequence[Callable[[int], int]] = (raw, engine, dictionaries)
+WAYS: dict[str, Callable[[int], int]] = {
+    "find_raw_batches, HMAC of the BSON": raw,
+    "fetcher": engine,
+    "find(), dictionaries, orjson": dictionaries,
+}
 
 
-def measured(way: Callable[[int], int], port: int) -> tuple[float, float, int]:
-    """Wall and processor seconds of this process, and bytes."""
-    wall, processor = time.perf_counter(), time.process_time()
-    size = way(port)
-    return time.perf_counter() - wall, time.process_time() - processor, size
-
-
-def main(count: int = 100_000, runs: int = 5) -> None:
-    """Print a table for documents with and without Decimal128."""
+def tables(scale: float, rounds: int) -> Iterator[str]:
+    """Replay recorded replies, and yield the lines of a table for documents with and without Decimal128."""
+    yield f"PyMongo {pymongo.version}; a process replays replies that were recorded once, of 1,000 documents each."
+    yield ""
+    count = max(BATCH, int(DOCUMENTS * scale))
     for decimals in (True, False):
-        replies = recorded(count, decimals)
-        with replaying(replies) as port:
-            results = {way: [] for way in WAYS}  # type: dict[Any, list[tuple[float, float, int]]]
-            for _ in range(runs):
-                for way in WAYS:
-                    results[way].append(measured(way, port))
-        base = statistics.median(wall for wall, _, _ in results[raw])
-        print(f"{count} documents, {sum(map(len, replies)) / 1e6:.0f} MB of BSON, Decimal128: {decimals}")
-        for way, times in results.items():
-            wall, processor = (statistics.median(each[at] for each in times) for at in (0, 1))
-            speed = f"{count / wall:10,.0f} documents/s {times[0][2] / wall / 1e6:6.1f} MB/s"
-            print(f"  {way.__name__:14} {wall / base:5.2f} {wall:6.2f} s {processor:6.2f} s cpu {speed}")
-    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, recorded replies included")
+        with replaying(recorded(count, decimals)) as (port, server):
+            command = [sys.executable, "-m", "benchmarks.mongodb"]
+            ways = {name: program([*command, name, str(port)], os.environ) for name in WAYS}
+            title = "twelve fields" if decimals else "eleven fields, no Decimal128"
+            yield from table(title, count, interleaved(ways, rounds, server))
+
+
+def main(name: str, port: str) -> None:
+    """Read in one way, and print what `measure.Cost` holds, without the interpreter's start."""
+    began, worked = time.perf_counter(), time.process_time()
+    size = WAYS[name](int(port))
+    wall, cpu = time.perf_counter() - began, time.process_time() - worked
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak() / 1024, "size": size}))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -1,19 +1,17 @@
-"""`python -m benchmarks.mysql`: MariaDB to signed JSON, beside its own client and the driver's own cursors."""
+"""MariaDB to signed JSON, beside its own client and the driver's own cursors. As a program, this is one of them."""
 
-import argparse
-import hmac
 import os
-import subprocess
+import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 
 import orjson
 import pymysql
 from pymysql.cursors import SSDictCursor
 
-from benchmarks.candidates import BATCH, KEY, peak
-from benchmarks.measure import Cost, _median
+from benchmarks.candidates import BATCH, signed
+from benchmarks.measure import interleaved, pipeline, program, table
 from fetcher.engines import engine
 from fetcher.engines._mysql import wire
 from fetcher.model import Connection, Query, Secret
@@ -54,17 +52,17 @@ def target() -> tuple[Connection, Secret]:
     return Connection("benchmark", "mysql", host, int(port), database, user), Secret(password)
 
 
-def fetcher(table: str) -> Iterator[bytes]:
+def fetcher(name: str) -> Iterator[bytes]:
     """The engine of this product."""
     to, secret = target()
     with engine("mysql").connect(to, secret, seconds=900, application="benchmark") as session:
-        found = session.discover(()).tables[table,]
+        found = session.discover(()).tables[name,]
         key = tuple(column for column in found.columns if column.name in found.key)
-        for page in session.read(Query(table, found.path, found.columns, key), None):
+        for page in session.read(Query(name, found.path, found.columns, key), None):
             yield page.body
 
 
-def fetcher_by_cursor(table: str) -> Iterator[bytes]:
+def fetcher_by_cursor(name: str) -> Iterator[bytes]:
     """The same without the driver's private attributes."""
 
     def missing(_connection: object) -> None:
@@ -72,17 +70,17 @@ def fetcher_by_cursor(table: str) -> Iterator[bytes]:
 
     # The fallback is measured by taking the fast way away; no public switch exists for that alone.
     wire._taken = missing  # type: ignore[assignment]  # noqa: SLF001
-    return fetcher(table)
+    return fetcher(name)
 
 
-def dictionaries(table: str) -> Iterator[bytes]:
+def dictionaries(name: str) -> Iterator[bytes]:
     """An unbuffered cursor, a dictionary a row, orjson: what most tools do, and not exact."""
     to, secret = target()
     with pymysql.connect(
         host=to.host, port=to.port, user=to.user, password=secret.password, database=to.database, ssl_disabled=True
     ) as connection:
         cursor = connection.cursor(SSDictCursor)
-        cursor.execute(f"SELECT * FROM {table} ORDER BY id")
+        cursor.execute(f"SELECT * FROM {name} ORDER BY id")
         while rows := cursor.fetchmany(BATCH):
             yield orjson.dumps(rows, default=str)[1:-1]
 
@@ -94,84 +92,35 @@ CANDIDATES: dict[str, Callable[[str], Iterator[bytes]]] = {
 }
 
 
-def candidate(name: str, table: str) -> None:
-    """Sign every page as it comes; print seconds, CPU seconds, peak KiB and bytes."""
-    signature, size, began, worked = hmac.new(KEY, digestmod="sha256"), 0, time.perf_counter(), time.process_time()
-    for body in CANDIDATES[name](table):
-        signature.update(body)
-        size += len(body)
-    print(time.perf_counter() - began, time.process_time() - worked, peak(), size)
-
-
-def _cost(name: str, table: str) -> tuple[Cost, int]:
-    if name == REFERENCE:
-        return _reference(table), 0
-    command = [sys.executable, "-m", "benchmarks.mysql", "--candidate", name, "--table", table]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    wall, cpu, memory, size = map(float, done.stdout.split())
-    return Cost(wall, cpu, memory / 1024), int(size)
-
-
-def _reference(table: str) -> Cost:
-    to, secret = target()
-    members = ", ',', ".join(f"""'"{name}":', {form.format(name)}""" for name, form in MEMBERS[table].items())
-    sql = f"SELECT CONCAT('{{', {members}, '}}') FROM {table} ORDER BY id"
-    client = ["mariadb", "--no-defaults", "--quick", "-N", "-r", "--default-character-set=utf8mb4"]
-    client += [f"-h{to.host}", f"-P{to.port}", f"-u{to.user}", to.database, "-e", sql]
-    began = time.perf_counter()
-    environment = {**os.environ, "MYSQL_PWD": secret.password}
-    with subprocess.Popen(client, stdout=subprocess.PIPE, env=environment) as reading:
-        signing = ["openssl", "dgst", "-sha256", "-hmac", "benchmark"]
-        signer = subprocess.Popen(signing, stdin=reading.stdout, stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(signer.pid, 0)
-        signer.returncode = os.waitstatus_to_exitcode(status)
-        _, status, more = os.wait4(reading.pid, 0)
-        reading.returncode = os.waitstatus_to_exitcode(status)
-    if reading.returncode or signer.returncode:
-        raise RuntimeError("the reference failed")
-    return Cost(time.perf_counter() - began, sum(u.ru_utime + u.ru_stime for u in (used, more)), None)
-
-
-def _table(table: str, rows: int, rounds: int) -> Sequence[str]:
-    seen: dict[str, list[Cost]] = {name: [] for name in (REFERENCE, *CANDIDATES)}
-    size = 0
-    for _ in range(rounds):
-        for name, costs in seen.items():
-            cost, own = _cost(name, table)
-            costs.append(cost)
-            size = own if name == "fetcher" else size
-    median = {name: _median(costs) for name, costs in seen.items()}
-    lines = [f"**{table}**: {rows:,} rows, {size / 2**20:.0f} MiB of JSON", ""]
-    lines += ["| | ratio | wall s | rows/s | MiB/s | client cpu s | peak MiB |", "|--|--|--|--|--|--|--|"]
-    for name, each in median.items():
-        memory = "–" if each.peak is None else f"{each.peak:.0f}"
-        ratio, speed = each.wall / median[REFERENCE].wall, f"{rows / each.wall:,.0f} | {size / each.wall / 2**20:.0f}"
-        lines.append(f"| {name} | {ratio:.2f} | {each.wall:.1f} | {speed} | {each.cpu:.1f} | {memory} |")
-    return lines
-
-
-def main() -> None:
-    """Fill a server of its own and print a table a load; or be one candidate, in a process of its own."""
-    parser = argparse.ArgumentParser(prog="benchmarks.mysql", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of rows")
-    parser.add_argument("--candidate", help=argparse.SUPPRESS)
-    parser.add_argument("--table", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.candidate:
-        return candidate(arguments.candidate, arguments.table)
+def tables(scale: float, rounds: int) -> Iterator[str]:
+    """Fill a server of its own, and yield the lines of a table a load."""
     with mariadb.running({"innodb-buffer-pool-size": "1G"}) as server, server.connection() as connection:
-        address = (server.host, str(server.port), server.user, server.database, server.password)
-        os.environ["BENCHMARK"] = " ".join(address)
-        for table, columns in LOADS.items():
-            rows = int(ROWS * TIMES[table] * arguments.scale)
+        address = " ".join((server.host, str(server.port), server.user, server.database, server.password))
+        variables = {**os.environ, "BENCHMARK": address, "MYSQL_PWD": server.password}
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT version()")
+            (server_version,) = cursor.fetchone() or ("?",)
+        yield f"{server_version} and its client, PyMySQL {version('pymysql')}."
+        yield ""
+        for load, columns in LOADS.items():
+            rows = max(1, int(ROWS * TIMES[load] * scale))
             with connection.cursor() as cursor:
-                cursor.execute(f"CREATE TABLE {table} (PRIMARY KEY (id)) SELECT {columns} FROM seq_1_to_{rows}")
-                if RETYPED[table]:
-                    cursor.execute(f"ALTER TABLE {table} {RETYPED[table]}")
-            print("\n".join([*_table(table, rows, arguments.rounds), ""]), flush=True)
-    return None
+                cursor.execute(f"CREATE TABLE {load} (PRIMARY KEY (id)) SELECT {columns} FROM seq_1_to_{rows}")
+                if RETYPED[load]:
+                    cursor.execute(f"ALTER TABLE {load} {RETYPED[load]}")
+            ways = {REFERENCE: pipeline(_reference(server, load), variables)}
+            for name in CANDIDATES:
+                ways[name] = program([sys.executable, "-m", "benchmarks.mysql", name, load], variables)
+            yield from table(load, rows, interleaved(ways, rounds, mariadb.pid(server.folder) or 0))
+
+
+def _reference(server: mariadb.Server, load: str) -> str:
+    members = ", ',', ".join(f"""'"{name}":', {form.format(name)}""" for name, form in MEMBERS[load].items())
+    sql = f"SELECT CONCAT('{{', {members}, '}}') FROM {load} ORDER BY id"
+    client = ["mariadb", "--no-defaults", "--quick", "-N", "-r", "--default-character-set=utf8mb4"]
+    client += [f"-h{server.host}", f"-P{server.port}", f"-u{server.user}", server.database, "-e", sql]
+    return f"{shlex.join(client)} | openssl dgst -sha256 -hmac benchmark"
 
 
 if __name__ == "__main__":
-    main()
+    signed(CANDIDATES[sys.argv[1]](sys.argv[2]))

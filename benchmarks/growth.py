@@ -1,0 +1,64 @@
+"""How time and cost grow with the rows: 1, 10 and 100 times, as a table and as `benchmarks/growth.svg`."""
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.loads import loads
+from benchmarks.measure import CPU_SECOND, Cost, interleaved, program
+from benchmarks.postgresql import environment, pid
+from infra.local import postgresql
+
+TIMES = (1, 10, 100)
+PLOT = Path(__file__).parent / "growth.svg"
+WIDTH, HEIGHT, EDGE = 480, 300, 48
+LINES = (("wall s", "#1f6feb"), ("client cpu s", "#bf5600"))
+
+
+def tables(scale: float, rounds: int) -> Iterator[str]:
+    """Read 1, 10 and 100 hundredths of the first load; yield the lines of a table, and draw it."""
+    with postgresql.running({"shared_buffers": "1GB", "jit": "off"}) as server:
+        seen = [_measured(server, scale * times / TIMES[-1], rounds) for times in TIMES]
+    PLOT.write_text(drawn([rows for rows, _ in seen], [(cost.wall, cost.cpu) for _, cost in seen]))
+    yield from ("| rows | MB | wall s | client cpu s | peak MiB | $ |", "|--|--|--|--|--|--|")
+    for rows, cost in seen:
+        price, peak = f"{cost.cpu * CPU_SECOND:.7f}", f"{cost.peak or 0:.0f}"
+        yield f"| {rows:,} | {cost.size / 1e6:.1f} | {cost.wall:.2f} | {cost.cpu:.2f} | {peak} | {price} |"
+    yield from ("", "![Time by rows](growth.svg)", "")
+
+
+def _measured(server: postgresql.Server, scale: float, rounds: int) -> tuple[int, Cost]:
+    load, name = loads(scale)[0], "fetcher"
+    with server.connection() as connection:
+        for statement in (f"DROP TABLE IF EXISTS {load.name}", *load.sql):
+            connection.execute(statement.encode())
+    command = [sys.executable, "-m", "benchmarks.candidates", name, load.name]
+    return load.rows, interleaved({name: program(command, environment(server))}, rounds, pid(server))[name]
+
+
+def drawn(rows: Sequence[int], values: Sequence[Sequence[float]]) -> str:
+    """Draw lines over logarithmic axes; a straight one of 45 degrees grows as the rows do."""
+    least, most = min(map(min, values)), max(map(max, values))
+
+    def across(count: float) -> float:
+        return EDGE + (WIDTH - 2 * EDGE) * math.log(count / rows[0]) / math.log(rows[-1] / rows[0])
+
+    def down(value: float) -> float:
+        return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * math.log(value / least) / math.log(most / least)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        *(f'<text x="{across(each):.0f}" y="{HEIGHT - 20}" text-anchor="middle">{each:,} rows</text>' for each in rows),
+    ]
+    for at, (name, colour) in enumerate(LINES):
+        points = [(across(count), down(each[at])) for count, each in zip(rows, values, strict=True)]
+        path = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<text x="{EDGE}" y="{20 + 16 * at}" fill="{colour}">{name}</text>')
+        for (x, y), each in zip(points, values, strict=True):
+            parts.append(
+                f'<text x="{x:.0f}" y="{y - 6:.0f}" text-anchor="middle" fill="{colour}">{each[at]:.2f}</text>'
+            )
+    return "\n".join([*parts, "</svg>", ""])
