@@ -23,6 +23,7 @@ from extract.reading import Opened
 from extract.services import Services
 from fetcher import __version__
 from fetcher.aws import results
+from fetcher.aws.errors import GONE
 from fetcher.aws.records import Completed
 from fetcher.aws.results import Upload
 from fetcher.aws.telemetry import count, logger
@@ -62,7 +63,7 @@ class Storing:
         try:
             return self._stored(reader, plan, plan_digest)
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchUpload":
+            if not GONE.include(error):
                 raise
             # Sealed or not: without its upload it can become no object, so the next try reads again.
             self._begin(self._heart.extraction, plan_digest)

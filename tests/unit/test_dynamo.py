@@ -12,7 +12,7 @@ from moto import mock_aws
 from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
 from fetcher.core.lifecycle import TABLE, Event
-from fetcher.core.rules import Absent, applied, holds
+from fetcher.core.rules import Absent, Put, Rule, applied, holds
 from tests.unit.test_lifecycle import NEW, steps, values
 
 KEY = {"PK": NEW["PK"], "SK": "META"}
@@ -69,6 +69,34 @@ def test_a_refused_transaction_names_the_action_and_brings_what_was_there(client
     assert refused.value.action == 1
     assert refused.value.item == first
     assert "Item" not in client.get_item(TableName="main", Key=dynamo.marshal({"PK": "other", "SK": "LOCK"}))
+
+
+class Contended:
+    """A table whose item is in the transactions of others so many times: moto knows no such conflict."""
+
+    def __init__(self, client: Any, times: int) -> None:
+        self._client = client
+        self._left = times
+
+    def update_item(self, **write: Any) -> Any:
+        if self._left:
+            self._left -= 1
+            raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": ""}}, "UpdateItem")
+        return self._client.update_item(**write)
+
+
+@pytest.mark.parametrize(("times", "written"), [(1, True), (5, True), (6, False)])
+def test_a_conflict_is_no_lost_race(client: Any, times: int, written: bool) -> None:
+    """Design §4: a single write meets others' transactions too; it is repeated with jitter, six times at most."""
+    waits: list[float] = []
+    key = {"PK": f"contended {times}", "SK": "META"}
+    rule = Rule(Absent("PK"), (Put("n", 1),))
+    if written:
+        assert dynamo.update(Contended(client, times), "main", key, rule, {}, sleep=waits.append)["n"] == 1
+        assert len(waits) == times
+    else:
+        with pytest.raises(ClientError):
+            dynamo.update(Contended(client, times), "main", key, rule, {}, sleep=waits.append)
 
 
 def test_values_come_back_as_they_went() -> None:

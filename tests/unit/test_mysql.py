@@ -127,6 +127,22 @@ def test_a_number_says_what_the_caller_must_do(number: int, family: type[Fetcher
     assert "secret" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("resource", "wait"),
+    [
+        ("max_connections_per_hour", 900),
+        ("max_queries_per_hour", 900),
+        ("max_questions", 900),
+        ("max_user_connections", None),
+    ],
+)
+def test_an_hour_that_is_used_up_is_waited_for_and_a_moment_is_not(resource: str, wait: float | None) -> None:
+    """Design §8: 1226 names its resource; only what is counted by the hour closes the gate."""
+    error = explained(pymysql.OperationalError(1226, f"User 'x' has exceeded the '{resource}' resource"))
+    assert isinstance(error, UnavailableError)
+    assert error.retry_after == wait
+
+
 def test_an_unknown_number_is_read_by_its_state() -> None:
     error = pymysql.OperationalError(3999, "words", sqlstate="22032")
     assert isinstance(explained(error), InvalidRequestError)

@@ -14,6 +14,7 @@ from typing import Any, TypedDict, TypeVar
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
+from fetcher.aws.errors import CONDITION, CONFLICT
 from fetcher.core.rules import (
     Absent,
     Add,
@@ -33,11 +34,6 @@ from fetcher.core.rules import (
 )
 
 T = TypeVar("T")
-
-_CONFLICTS = frozenset({"TransactionConflictException", "TransactionInProgressException"})
-"""What a write is told that met another's transaction; botocore repeats only the second of the two."""
-_REASONS = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
-_REFUSED = "ConditionalCheckFailed"
 _TRIES = 6
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
@@ -203,7 +199,7 @@ def update(
     try:
         answer = _past_conflicts(call, sleep)
     except ClientError as error:
-        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+        if not CONDITION.include(error):
             raise
         old = error.response.get("Item")
         repeated = error.response["ResponseMetadata"].get("RetryAttempts", 0) > 0
@@ -224,7 +220,7 @@ def transact(
         )
     except ClientError as error:
         for number, reason in enumerate(_reasons(error)):
-            if reason.get("Code") == _REFUSED:
+            if CONDITION.hold(reason.get("Code", "")):
                 old = reason.get("Item")
                 raise Refused(number, unmarshal(old) if old else None) from error
         raise
@@ -243,10 +239,8 @@ def _past_conflicts(call: Callable[[], T], sleep: Callable[[float], None]) -> T:
 
 
 def _conflicted(error: ClientError) -> bool:
-    if error.response["Error"]["Code"] in _CONFLICTS:
-        return True
-    codes = {reason.get("Code") for reason in _reasons(error)}
-    return _REFUSED not in codes and bool(codes & _REASONS)
+    codes = [reason.get("Code", "") for reason in _reasons(error)]
+    return CONFLICT.include(error) or (not any(map(CONDITION.hold, codes)) and any(map(CONFLICT.hold, codes)))
 
 
 def _reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:

@@ -17,8 +17,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws.clients import client
+from fetcher.aws.errors import NOT_OURS
 from fetcher.aws.internals import Internals, is_variable, read
-from fetcher.aws.secrets import NOT_OURS
 from fetcher.settings import DATASOURCES_VARIABLE
 
 KEEP_SECONDS = 300.0
@@ -66,7 +66,7 @@ class Operated:
         try:
             text = self._client().get_secret_value(SecretId=secret_id).get("SecretString", "")
         except ClientError as error:
-            if error.response["Error"]["Code"] not in NOT_OURS:
+            if not NOT_OURS.include(error):
                 raise
             return {}, [f"{DATASOURCES_VARIABLE} names a secret that cannot be read"]
         try:

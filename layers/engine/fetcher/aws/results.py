@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fetcher.aws.errors import EXISTS, GONE
 from fetcher.core.checkpoint import Mark, Part
 from fetcher.core.extraction import Extraction
 from fetcher.core.seal import BLOCK, Seal
@@ -20,9 +21,6 @@ from fetcher.errors import FetcherError
 
 PART_MINIMUM = 5 * 1024 * 1024
 """A chunk below S3's minimum for a part is a whole small result, stored by one PutObject."""
-
-_GONE = frozenset({"NoSuchUpload", "404", "NotFound", "NoSuchKey"})
-_EXISTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 
 
 def result_key(tenant: str, extraction_id: str, upload_token: str) -> str:
@@ -131,7 +129,7 @@ class Upload:
 
     def _is_there(self, error: ClientError) -> bool:
         """Whether a refused completion means that an earlier try of this same upload succeeded."""
-        if error.response["Error"]["Code"] not in _GONE | _EXISTS:
+        if not GONE.include(error) and not EXISTS.include(error):
             return False
         try:
             head = self._client.head_object(**self._where(), ChecksumMode="ENABLED")
@@ -210,7 +208,7 @@ def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
     try:
         client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _GONE:
+        if not GONE.include(error):
             raise
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fetcher.aws.errors import NOT_OURS, OF_ANOTHER
 from fetcher.core import envelope
 from fetcher.core.seal import KeyRing
 from fetcher.errors import RefusedError
@@ -25,18 +26,6 @@ SECRET_SECONDS = 300.0
 PREFIX = "fetcher/connections"
 
 _LETTERS = r"[A-Za-z0-9/_+=.@-]+"
-_OF_ANOTHER = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
-"""What KMS says of a data key that was wrapped for another tenant or connection, or by another key."""
-NOT_OURS = frozenset(
-    {
-        "ResourceNotFoundException",
-        "AccessDeniedException",
-        "InvalidRequestException",
-        "InvalidParameterException",
-        "DecryptionFailure",
-    }
-)
-"""What Secrets Manager says of a secret that is not there, not granted, about to be deleted, or not readable."""
 
 
 class Keys:
@@ -104,7 +93,7 @@ class References:
         try:
             answer = self._client().get_secret_value(SecretId=secret_id)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in NOT_OURS:
+            if not NOT_OURS.include(error):
                 raise
             raise RefusedError("the secret that the connection refers to cannot be read") from error
         return str(answer.get("SecretString", ""))
@@ -143,7 +132,7 @@ class Vault:
                 KeyId=self._key_id, CiphertextBlob=base64.b64decode(sealed.data_key), EncryptionContext=context
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] not in _OF_ANOTHER:
+            if not OF_ANOTHER.include(error):
                 raise
             raise RefusedError("the stored secret does not belong to this connection") from error
         return envelope.opened(base64.b64decode(sealed.ciphertext), key["Plaintext"], context)

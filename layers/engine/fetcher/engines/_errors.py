@@ -32,16 +32,17 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The meanings of one sort of code, and where the vendor lists them."""
+    """The meanings of one sort of code, where the vendor lists them, and what a code means that is not listed."""
 
     codes: str
     source: str
     meanings: Mapping[str, Meaning]
+    others: str
 
 
-def table(codes: str, source: str, meanings: Mapping[Code, Meaning]) -> Table:
+def table(codes: str, source: str, meanings: Mapping[Code, Meaning], others: str) -> Table:
     """Show a mapping by the codes' own text."""
-    return Table(codes, source, {str(code): meaning for code, meaning in meanings.items()})
+    return Table(codes, source, {str(code): meaning for code, meaning in meanings.items()}, others)
 
 
 def grouped(*groups: tuple[Meaning, Iterable[Code]]) -> Mapping[Code, Meaning]:

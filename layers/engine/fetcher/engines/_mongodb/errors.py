@@ -61,10 +61,18 @@ RAISED: Mapping[type[Exception], Meaning] = {
 """The first class that fits decides."""
 
 TABLES = (
-    table("code", "src/mongo/base/error_codes.yml of the server", CODES),
-    table("words while connecting", "PyMongo and OpenSSL, their messages", CONNECTING),
+    table("code", "src/mongo/base/error_codes.yml of the server", CODES, "unavailable"),
     table(
-        "class raised", "PyMongo's and Python's own classes", {kind.__name__: found for kind, found in RAISED.items()}
+        "words while connecting",
+        "PyMongo and OpenSSL, their messages",
+        CONNECTING,
+        "invalid if the driver rejects a setting, else unavailable",
+    ),
+    table(
+        "class raised",
+        "PyMongo's and Python's own classes",
+        {kind.__name__: found for kind, found in RAISED.items()},
+        "there are none",
     ),
 )
 

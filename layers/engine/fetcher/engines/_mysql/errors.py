@@ -84,8 +84,14 @@ CLIENT_ERRORS = range(2000, 3000)
 OLD_SERVER_ERRORS = range(1000, 2000)
 
 TABLES = (
-    table("number", "MySQL 8.0 Error Message Reference; MariaDB Error Codes", ERRORS),
-    table("SQLSTATE begins", "MySQL 8.0 Error Message Reference", STATES),
+    table("number", "MySQL 8.0 Error Message Reference; MariaDB Error Codes", ERRORS, "by SQLSTATE"),
+    table(
+        "SQLSTATE begins",
+        "MySQL 8.0 Error Message Reference",
+        STATES,
+        "1000…1999 invalid, while connecting refused; all else unavailable; 1226 that names `max_user_connections`"
+        " is read as 1203",
+    ),
 )
 
 

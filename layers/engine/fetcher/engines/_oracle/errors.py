@@ -62,19 +62,20 @@ ERRORS: Mapping[str, Meaning] = dict(
             (REFUSED, (12529, 12538, 24247)),
             (BUSY, (18, 19, 20, 2391, 12516, 12518, 12519, 12520, 12564)),
             (NOT_READY, (1033, 1034, 1035, 1089, 1090, 1109, 12526, 12527, 12528, 12541, 12545, 27101)),
-            (SHORT, (1536, 1652, 1653, 2395, 4030, 4031, 4036, 30928)),
+            (SHORT, (1536, 1652, 1653, 4030, 4031, 4036, 30928)),
             (LOCKED, (54, 60, 4020, 4021, 8103, 8176, 1410, 1466, 12801)),
             (ROLLED_BACK, (8177, 1002, 25402, 25408)),
             (TOO_OLD, (1555, 22924)),
             (BROKEN, (28, 2396, 2399, 3113, 3114, 3135, 12152, 12170, 12537, 12547, 12571, 12592)),
             (CANCELED, (1013,)),
             (WRITES, (1456, 14551, 14552, 16000)),
-            (VIEW, (4063, 4064, 4065, 4068, 6502, 6512, 24344)),
+            (VIEW, (1427, 1476, 4063, 4064, 4065, 4068, 6502, 6512, 24344)),
+            (VIEW, range(20000, 21000)),  # raised by the application
             (REJECTED_VALUE, (911, 1424, 1425, 1426, 1438, 1722, 1756, 12704, 12899)),
             (REJECTED_VALUE, range(1830, 1899)),
             (TOO_LARGE, (1489, 22835, 22922, 40478, 64203)),
             (Meaning(LimitError, "the filters have too many values for Oracle"), (1745, 1795)),
-            (Meaning(LimitError, "Oracle's limits for this user are used up"), (2392, 2394)),
+            (Meaning(LimitError, "Oracle's limits for this user are used up"), range(2392, 2396)),
         ),
         *_coded(
             "DPY",
@@ -96,7 +97,14 @@ NETWORK = range(12150, 12700)
 DRIVER_REJECTING = range(2000, 4000)
 """DPY-2000 to 3999: arguments and types that the driver does not take."""
 
-TABLES = (table("code", "Oracle Database Error Messages; python-oracledb, list of DPY errors", ERRORS),)
+TABLES = (
+    table(
+        "code",
+        "Oracle Database Error Messages; python-oracledb, list of DPY errors",
+        ERRORS,
+        "ORA-00900…00999 and DPY-2000…3999 invalid, the latter refused while connecting; all else unavailable",
+    ),
+)
 
 
 def explained(error: Exception) -> FetcherError:

@@ -11,15 +11,21 @@ import psycopg
 from fetcher.engines._errors import Meaning, table
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, RefusedError, UnavailableError
 
+VIEW = Meaning(InvalidRequestError, "PostgreSQL cannot run the view")
+
 STATES: Mapping[str, Meaning] = {
     "08": Meaning(UnavailableError, "the connection to PostgreSQL broke"),  # connection exception
     "0A": Meaning(InvalidRequestError, "PostgreSQL does not support this read"),  # feature not supported
+    "21": VIEW,  # cardinality violation: a subquery of a view
     "22": Meaning(InvalidRequestError, "PostgreSQL rejected a value of the request"),  # data exception
     "25006": Meaning(InvalidRequestError, "the table changes something when it is read"),  # read only transaction
     "25": Meaning(
         UnavailableError, "PostgreSQL ended the transaction"
     ),  # invalid transaction state, 25P03 idle timeout
     "28": Meaning(RefusedError, "PostgreSQL refused the credentials"),  # invalid authorization specification
+    "2F": VIEW,  # SQL routine exception
+    "38": VIEW,  # external routine exception
+    "39": VIEW,  # external routine invocation exception
     "3D": Meaning(RefusedError, "PostgreSQL has no such database"),  # invalid catalog name
     "40": Meaning(UnavailableError, "PostgreSQL rolled the read back"),  # 40001 serialization, 40P01 deadlock
     "42": Meaning(InvalidRequestError, "PostgreSQL rejected the query"),  # syntax error or access rule violation
@@ -31,6 +37,7 @@ STATES: Mapping[str, Meaning] = {
     "58": Meaning(UnavailableError, "PostgreSQL has trouble with its system"),  # system error
     "72": Meaning(UnavailableError, "PostgreSQL's snapshot is too old"),  # snapshot failure, up to version 16
     "F0": Meaning(UnavailableError, "PostgreSQL has trouble with its configuration"),  # configuration file error
+    "P0": VIEW,  # PL/pgSQL error: raised by a function of a view
     "XX": Meaning(UnavailableError, "PostgreSQL has an internal error"),  # internal error, data corrupted
 }
 
@@ -48,8 +55,8 @@ CONNECTING: Mapping[str, Meaning] = {
 """The first fragment found in the message decides; the server's own words are never passed on."""
 
 TABLES = (
-    table("SQLSTATE begins", "PostgreSQL documentation, appendix A", STATES),
-    table("words while connecting", "PostgreSQL and libpq, their messages", CONNECTING),
+    table("SQLSTATE begins", "PostgreSQL documentation, appendix A", STATES, "unavailable"),
+    table("words while connecting", "PostgreSQL and libpq, their messages", CONNECTING, "unavailable"),
 )
 HIDES_ROWS = "check_enable_rls"
 """The server's own function that finds row security: its code is that of any missing right, its text is localised."""

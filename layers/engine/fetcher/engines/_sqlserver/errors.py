@@ -52,7 +52,7 @@ ERRORS = grouped(
     (VALUE, (220, 232, 241, 242, 244, 245, 248, 257, 295, 402, 517, 529, 8114, 8115, 8152, 8169, 9803, 9807, 9813)),
     (VALUE, (6234, 6522, 9819)),
     (REJECTED, (102, 105, 156, 195, 206, 207, 208, 209, 305, 306, 421, 446, 451, 468, 8116)),
-    (VIEW, (4413, 4502, 4121)),
+    (VIEW, (512, 4413, 4502, 4121)),
     (TOO_MUCH, (1701, 1702, 8003, 8618, 8623, 8631, 8632, 511)),
 )
 
@@ -68,8 +68,13 @@ STATES: Mapping[str, Meaning] = {
 }
 
 TABLES = (
-    table("number", "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL)", ERRORS),
-    table("SQLSTATE begins", "ODBC Programmer's Reference, appendix A", STATES),
+    table(
+        "number",
+        "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL)",
+        ERRORS,
+        "by SQLSTATE",
+    ),
+    table("SQLSTATE begins", "ODBC Programmer's Reference, appendix A", STATES, "unavailable"),
 )
 
 NUMBER = re.compile(r"\((-?\d+)\)")

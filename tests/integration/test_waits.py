@@ -1,0 +1,217 @@
+"""Waits that leave the worker, the gate that they close, and tries that are counted over all attempts (design §8)."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pymysql
+import pytest
+
+from fetcher.core.faults import Point
+from tests.integration.test_bounds import source, view
+from tests.rig import EXTRACT, Rig, sqs_event, until
+
+pytestmark = pytest.mark.stack
+
+HOURLY = "hourly"
+FAILING = """
+CREATE OR REPLACE FUNCTION public.rolled_back() RETURNS int LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END $$
+"""
+
+
+def posted(service: Rig, datasource: str, table: str, name: str) -> str:
+    """Post a job and return its id."""
+    body = {
+        "dataRequest": {"mappedFields": {datasource: {table: ["*"]}}},
+        "metadata": {"source": "payments", "correlationId": name},
+    }
+    answer = service.post(body)
+    assert answer.status == 202, answer
+    return str(answer.json()["jobId"])
+
+
+def worked(service: Rig, job_id: str, generation: int = 0, **env: str) -> str:
+    """Hand the job to a worker; return how that ended."""
+    message = {"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation}
+    report = service.invoke(EXTRACT, sqs_event(json.dumps(message)), **env)
+    if report.outcome == "response":
+        assert report.payload == {"batchItemFailures": []}, report
+    return report.outcome
+
+
+def numbers(service: Rig, job_id: str) -> dict[str, int]:
+    """The numbers of the stored record; those that are not there are 0."""
+    where = {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
+    item = service.dynamodb.get_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=where, ConsistentRead=True)[
+        "Item"
+    ]
+    names = ("generation", "tries", "retries", "waits", "stalled", "lookAt", "leaseUntil", "spentMs")
+    return {name: int(item.get(name, {"N": "0"})["N"]) for name in names}
+
+
+def put(service: Rig, key: dict[str, Any], name: str, value: int) -> None:
+    """Set a number of an item, as time or other workers would have."""
+    service.dynamodb.update_item(
+        TableName=service.env["FETCHER_MAIN_TABLE"],
+        Key=key,
+        UpdateExpression="SET #n = :v",
+        ExpressionAttributeNames={"#n": name},
+        ExpressionAttributeValues={":v": {"N": str(value)}},
+    )
+
+
+def delayed(service: Rig) -> int:
+    """Messages that the work queue keeps back."""
+    name = "ApproximateNumberOfMessagesDelayed"
+    found = service.sqs.get_queue_attributes(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"], AttributeNames=[name])
+    return int(found["Attributes"][name])
+
+
+def now() -> int:
+    """Milliseconds since the epoch, on the clock that the handlers share with this process."""
+    return time.time_ns() // 1_000_000
+
+
+def slots(service: Rig) -> list[Any]:
+    """Slots that anybody holds."""
+    return [item for item in service.items() if item["SK"]["S"].startswith("SLOT#") and "holder" in item]
+
+
+@pytest.fixture(autouse=True)
+def calm(service: Rig) -> None:
+    """Begin with nothing queued: each test hands its own messages over."""
+    service.sqs.purge_queue(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"])
+
+
+@pytest.fixture
+def hourly(service: Rig) -> Iterator[tuple["pymysql.cursors.Cursor", str]]:
+    """A cursor of MariaDB's administrator, and the id of a connection whose user may connect without limit so far."""
+    at = service.stack["databases"]["my_mariadb"]
+    opened = pymysql.connect(
+        host=at["host"], port=at["port"], user=at["user"], password=at["password"], database=at["database"]
+    )
+    with closing(opened) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE USER {HOURLY} IDENTIFIED BY 'an hour'")
+        cursor.execute(f"GRANT SELECT ON *.* TO {HOURLY}")
+        answer = service.register(
+            HOURLY,
+            type="MYSQL",
+            host=at["host"],
+            port=at["port"],
+            databaseName=at["database"],
+            userName=HOURLY,
+            password="an hour",
+        )
+        assert answer.status == 201, answer
+        try:
+            yield cursor, answer.json()["id"]
+        finally:
+            cursor.execute(f"DROP USER {HOURLY}")
+
+
+def use_up(service: Rig) -> None:
+    """Connect and ask as the limited user until the server says that it is enough."""
+    at = service.stack["databases"]["my_mariadb"]
+
+    def ask() -> None:
+        opened = pymysql.connect(host=at["host"], port=at["port"], user=HOURLY, password="an hour")
+        with closing(opened) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    def refused() -> bool:
+        try:
+            ask()
+        except pymysql.err.OperationalError as error:
+            return "1226" in str(error)
+        return False
+
+    until(refused, "the end of the hour's share")
+
+
+@pytest.mark.parametrize("limit", ["MAX_CONNECTIONS_PER_HOUR", "MAX_QUERIES_PER_HOUR"])
+def test_an_hour_that_is_used_up_closes_the_gate_for_everybody(
+    service: Rig, hourly: tuple["pymysql.cursors.Cursor", str], limit: str
+) -> None:
+    """Design §8: MariaDB's own 1226; the worker leaves, others do not even try, and the checkpoint waits with them."""
+    cursor, connection = hourly
+    first = posted(service, HOURLY, "cards", f"first {limit}")
+    second = posted(service, HOURLY, "cards", f"second {limit}")
+    cursor.execute(f"ALTER USER {HOURLY} WITH {limit} 1")
+    use_up(service)
+    begun = now()
+    worked(service, first)
+    gate = {"PK": {"S": f"T#default#SOURCE#{connection}"}, "SK": {"S": "GATE"}}
+    stored = service.dynamodb.get_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=gate)["Item"]
+    assert 899_000 <= int(stored["notBefore"]["N"]) - begun <= 900_000 + now() - begun
+    found = numbers(service, first)
+    assert (found["tries"], found["waits"], found["stalled"], found["generation"]) == (1, 1, 0, 1)
+    assert service.job(first)["progress"]["current"] == "waiting for the source"
+    assert (delayed(service), slots(service)) == (1, [])
+    worked(service, second)
+    found = numbers(service, second)
+    assert (found["tries"], found["waits"], found["spentMs"]) == (0, 1, 0)
+    cursor.execute(f"ALTER USER {HOURLY} WITH {limit} 0")
+    cursor.execute("FLUSH USER_RESOURCES")
+    put(service, gate, "notBefore", now() - 1)  # a quarter of an hour later
+    for job_id, retries in ((first, 1), (second, 0)):
+        worked(service, job_id, 1)
+        assert service.job(job_id)["status"] == "completed", service.job(job_id)
+        manifest = service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()
+        assert (manifest["retries"], manifest["waits"]) == (retries, 1)
+    service.http("DELETE", f"/v1/management/connections/{connection}")
+
+
+def test_a_wait_that_no_message_can_carry_is_the_sweepers(service: Rig) -> None:
+    """Design §8: beyond 900 s by `lookAt` alone; nothing is queued meanwhile."""
+    job_id = posted(service, "my_postgres", "public.accounts", "long wait")
+    service.sqs.purge_queue(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"])
+    listed = service.http("GET", "/v1/management/connections").json()["items"]
+    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
+    gate = {"PK": {"S": f"T#default#SOURCE#{own}"}, "SK": {"S": "GATE"}}
+    put(service, gate, "notBefore", now() + 7_200_000)
+    worked(service, job_id)
+    found = numbers(service, job_id)
+    assert found["lookAt"] > now() + 7_000_000
+    assert service.waiting("FETCHER_WORK_QUEUE_URL") == delayed(service) == 0
+    service.sweep()
+    assert service.job(job_id)["status"] == "processing"
+    put(service, gate, "notBefore", now() - 1)
+    put(service, {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}, "lookAt", now() - 1)
+    assert service.sweep() >= 1
+    until(service.work, "the sweeper's message")
+    assert service.job(job_id)["status"] == "completed"
+
+
+def test_a_wait_beyond_what_a_job_may_wait_ends_it(service: Rig) -> None:
+    """Design §4: `MaxQueuedHours` binds a job that waits, too; nobody would ever sweep it."""
+    job_id = posted(service, "my_postgres", "public.accounts", "too long")
+    listed = service.http("GET", "/v1/management/connections").json()["items"]
+    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
+    gate = {"PK": {"S": f"T#default#SOURCE#{own}"}, "SK": {"S": "GATE"}}
+    put(service, gate, "notBefore", now() + 60_000)
+    worked(service, job_id, FETCHER_MAX_QUEUED_HOURS="0.01")
+    put(service, gate, "notBefore", now() - 1)
+    job = service.job(job_id)
+    assert (job["status"], job["error"]["family"]) == ("failed", "timeout")
+
+
+def test_tries_are_counted_over_all_attempts(service: Rig) -> None:
+    """Design §8: neither a crash nor a take-over gives new tries; the fifth in vain ends the job."""
+    with source(service) as connection:
+        connection.execute(FAILING.encode())
+    view(service, "rolled back", "SELECT public.rolled_back() AS n FROM generate_series(1, 3)")
+    job_id = posted(service, "my_postgres", "rolled back", "tries")
+    for tries in (1, 2):
+        until(lambda: numbers(service, job_id)["leaseUntil"] < now(), "the end of the lease")
+        assert worked(service, job_id, FETCHER_FAULT=Point.RETRIED) == "exited"
+        assert numbers(service, job_id)["tries"] == tries
+    put(service, {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}, "tries", 4)
+    until(lambda: numbers(service, job_id)["leaseUntil"] < now(), "the end of the lease")
+    worked(service, job_id)
+    job = service.job(job_id)
+    assert (job["status"], job["error"]["family"]) == ("failed", "unavailable")
+    assert numbers(service, job_id)["tries"] == 5
+    assert slots(service) == []
