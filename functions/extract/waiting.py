@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from random import uniform
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,6 +19,7 @@ from fetcher.aws import ending, queues
 from fetcher.aws.queues import LONGEST_DELAY
 from fetcher.aws.slots import Holder
 from fetcher.aws.telemetry import count, logger
+from fetcher.core import progress
 from fetcher.core.clock import from_rfc3339
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
@@ -58,8 +58,8 @@ def wait(services: Services, extraction: Extraction, waiting: Waiting) -> None:
     seconds = math.ceil(waiting.seconds)
     if services.clock() + seconds * 1000 > from_rfc3339(extraction.created_at) + services.settings.max_queued_ms:
         raise TimedOutError(f"the job waited too long for {waiting.for_what}")
-    shown = replace(extraction, progress=_waiting(extraction.progress, waiting))
-    following = services.extractions.wait(shown, seconds)
+    shown = progress.waiting(extraction.progress, waiting.for_what)
+    following = services.extractions.wait(replace(extraction, progress=shown), seconds)
     count("Waits")
     logger.info("waiting", extra={"for": waiting.for_what, "seconds": seconds, "generation": following.generation})
     ending.free(services, extraction)
@@ -74,7 +74,3 @@ def send_next(services: Services, following: Extraction, delay: int = 0) -> None
     except (ClientError, BotoCoreError):
         logger.exception("the next attempt waits for the sweeper")
     reach(Point.NEXT_SENT)
-
-
-def _waiting(progress: Mapping[str, Any], waiting: Waiting) -> dict[str, Any]:
-    return {**progress, "current": str(waiting)}

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,10 +28,10 @@ def connections(service: Rig) -> dict[str, str]:
     return {name: answer.json()["id"] for name, answer in made.items()}
 
 
-def posted(service: Rig, name: str, *datasources: str) -> str:
-    """Post a job that reads the slow view of these datasources."""
+def posted(service: Rig, name: str, *datasources: str, table: str = "slow") -> str:
+    """Post a job that reads a slow view of these datasources."""
     body = {
-        "dataRequest": {"mappedFields": {datasource: {"slow": ["*"]} for datasource in datasources}},
+        "dataRequest": {"mappedFields": {datasource: {table: ["*"]} for datasource in datasources}},
         "metadata": {"source": "payments", "correlationId": name},
     }
     answer = service.post(body)
@@ -96,9 +97,26 @@ def drained(service: Rig) -> None:
     service.sqs.purge_queue(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"])
 
 
-def killed(service: Rig, job_id: str, point: Point) -> None:
+def killed(service: Rig, job_id: str, point: Point, **env: str) -> None:
     """A worker that dies at this point."""
-    assert service.invoke(EXTRACT, event(job_id), FETCHER_FAULT=point).outcome == "exited"
+    assert service.invoke(EXTRACT, event(job_id), FETCHER_FAULT=point, **env).outcome == "exited"
+
+
+@contextmanager
+def occupied(service: Rig, connection: str) -> Iterator[None]:
+    """The only slot of a connection is another job's, for as long as the test wants it to be."""
+    where = {"PK": {"S": f"T#default#SOURCE#{connection}"}, "SK": {"S": "SLOT#00"}}
+    item = {**where, "holder": {"S": "another"}, "attempt": {"S": "its"}, "leaseUntil": {"N": "9999999999999"}}
+    service.dynamodb.put_item(TableName=service.env["FETCHER_MAIN_TABLE"], Item=item)
+    yield
+    service.dynamodb.delete_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=where)
+
+
+def leases_over(service: Rig, job_id: str) -> bool:
+    """Whether neither the job's claim nor a slot is held any more."""
+    slots = [item for item in service.items() if item["SK"]["S"].startswith("SLOT#") and "holder" in item]
+    leases = [number(service, job_id, "leaseUntil"), *(int(slot["leaseUntil"]["N"]) for slot in slots)]
+    return max(leases) < time.time_ns() // 1_000_000
 
 
 def ended(service: Rig, job_id: str, status: str = "completed") -> Any:
@@ -195,14 +213,12 @@ def test_n_slots_are_n_readers_at_one_moment_and_everybody_gets_a_turn(service: 
     assert [job["attempts"] - 1 for job in found] == waits
 
 
-def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig) -> None:
+def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig, connections: dict[str, str]) -> None:
     """Design §6 j: a new message each time, of the next generation, after seconds; `stalled` untouched."""
+    waiting = posted(service, "waiting", "one")
     drained(service)
-    holder, waiting = posted(service, "holder", "one"), posted(service, "waiting", "one")
-    with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.TAKEN, "FETCHER_LEASE_SECONDS": "8"}) as envelope:
-        assert envelope.invoke(event(holder)).outcome == "exited"
-    drained(service)
-    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    with occupied(service, connections["one"]):
+        assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
     found = message(service)
     assert json.loads(found["Body"])["generation"] == 1
     assert found["Attributes"]["ApproximateReceiveCount"] == "1"
@@ -217,23 +233,21 @@ def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig)
     service.sqs.send_message(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"], MessageBody=found["Body"])
     done = ended(service, waiting)
     assert "current" not in done["progress"]
-    ended(service, holder)
     assert held(service) == {}
 
 
-def test_a_cancel_ends_a_waiting_job_at_once(service: Rig) -> None:
+def test_a_cancel_ends_a_waiting_job_at_once(service: Rig, connections: dict[str, str]) -> None:
     """Design §6 j: nobody has claimed it, so the cancel itself ends it; its slots are nobody's."""
-    drained(service)
-    holder, waiting = posted(service, "cancel holder", "one"), posted(service, "cancel waiting", "one", "two")
-    killed(service, holder, Point.TAKEN)
-    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    waiting = posted(service, "cancel waiting", "one", "two")
+    with occupied(service, connections["one"]):
+        assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+        assert held(service) == {connections["one"]: ["another"]}
     assert service.job(waiting)["status"] == "processing"
     assert service.http("POST", f"/v1/fetcher/{waiting}/cancel").status == 202
     job = service.job(waiting)
     assert (job["status"], job["error"]["family"]) == ("failed", "canceled")
     assert service.invoke(EXTRACT, event(waiting, 1)).payload == {"batchItemFailures": []}
     assert service.job(waiting) == job
-    ended(service, holder)
     assert held(service) == {}
 
 
@@ -241,33 +255,60 @@ def test_a_killed_holders_slot_is_its_own_next_attempts_at_once_and_others_later
     service: Rig, connections: dict[str, str]
 ) -> None:
     """Design §4, §6 j: the holder is the extraction; for everybody else the lease decides."""
-    drained(service)
     holder, other = posted(service, "killed holder", "one"), posted(service, "killed other", "one")
-    killed(service, holder, Point.FIRST_PAGE)
+    service.invoke(EXTRACT, event("nobody"))  # a warm process, for what must be quicker than the lease
+    killed(service, holder, Point.FIRST_PAGE, FETCHER_LEASE_SECONDS="8")
     assert held(service)[connections["one"]] == [holder]
     service.invoke(EXTRACT, event(other))
     assert service.job(other)["progress"]["current"] == "waiting for a slot"
-    until(lambda: _lease_is_over(service, holder), "the end of the lease")
+    until(lambda: number(service, holder, "leaseUntil") < time.time_ns() // 1_000_000, "the end of the lease")
     assert service.invoke(EXTRACT, event(holder)).payload == {"batchItemFailures": []}
     job = service.job(holder)
     assert (job["status"], job["attempts"], number(service, holder, "waits")) == ("completed", 2, 0)
     killed(service, dead := posted(service, "dead", "one"), Point.TAKEN)
-    until(lambda: _lease_is_over(service, dead), "the end of the lease")
+    until(lambda: leases_over(service, dead), "the end of the leases")
     service.invoke(EXTRACT, event(other, 1))
     assert (service.job(other)["status"], service.job(dead)["status"]) == ("completed", "processing")
     ended(service, dead)
     assert held(service) == {}
 
 
-def _lease_is_over(service: Rig, job_id: str) -> bool:
-    service.invoke(EXTRACT, event(job_id, -1))
-    return number(service, job_id, "leaseUntil") < _now(service)
+def test_a_slot_is_renewed_as_long_as_its_job_reads(service: Rig) -> None:
+    """Design §6 j: renewed with the heartbeat, over several leases; nobody else reads meanwhile."""
+    view(service, "slower", "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 80) n")
+    long, other = posted(service, "long", "one", table="slower"), posted(service, "short", "one")
+    reader = threading.Thread(target=service.invoke, args=(EXTRACT, event(long)))
+    with Watch(service) as watch, service.envelope(EXTRACT) as envelope:
+        reader.start()
+        until(lambda: held(service), "the reader's slot")
+        generation = 0
+        while service.job(other)["status"] != "completed":
+            envelope.invoke(event(other, generation))
+            generation = number(service, other, "generation")
+        reader.join()
+    assert (service.job(long)["status"], watch.most) == ("completed", 1)
+    assert service.job(long)["attempts"] == 1
 
 
-def _now(service: Rig) -> int:
-    with source(service) as connection:
-        row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()
-    return int(row[0]) if row else 0
+def test_a_worker_that_dies_when_it_begins_to_wait_is_followed_by_the_sweeper(
+    service: Rig, connections: dict[str, str]
+) -> None:
+    """R-000-73: the wait is written, its message was never sent, and no lease has to end."""
+    waiting = posted(service, "dying waiting", "one")
+    with occupied(service, connections["one"]):
+        killed(service, waiting, Point.HANDED_OVER)
+    drained(service)
+    assert "claimToken" not in record(service, waiting)
+    assert service.job(waiting)["progress"]["current"] == "waiting for a slot"
+    where = {"PK": {"S": f"T#default#EXTRACTION#{waiting}"}, "SK": {"S": "META"}}
+    service.dynamodb.update_item(
+        TableName=service.env["FETCHER_MAIN_TABLE"],
+        Key=where,
+        UpdateExpression="SET lookAt = :now",
+        ExpressionAttributeValues={":now": {"N": "1"}},
+    )
+    ended(service, waiting)
+    assert held(service) == {}
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "canceled", "dead letter"])
@@ -286,7 +327,7 @@ def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> Non
     else:
         killed(service, job_id, Point.PLANNED)
         assert len(held(service)) == 2
-        until(lambda: _lease_is_over(service, job_id), "the end of the lease")
+        until(lambda: leases_over(service, job_id), "the end of the leases")
         if end == "canceled":
             assert service.http("POST", f"/v1/fetcher/{job_id}/cancel").status == 202
         else:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -44,6 +45,13 @@ def test_waiting_shows_progress_in_plain_lines_and_ends_with_the_job(server: Ser
         "processing: 0 of 1 tables, 1 rows, 0.0 MB, 1,500 rows/s, 2.5 MB/s, reading pg/accounts",
         "completed: 1 of 1 tables, 2 rows, 0.0 MB",
     ]
+
+
+def test_a_job_that_waits_is_not_said_to_read() -> None:
+    """`current` says in words what a job waits for."""
+    running: Any = RUNNING
+    waits = {"rows": 1, "bytes": 0, "tables": {"done": 0, "total": 1}, "current": "waiting for a slot"}
+    assert progress.described({**running, "progress": waits}).endswith("0.0 MB, waiting for a slot")
 
 
 def test_a_job_that_fails_is_one(server: Server) -> None:

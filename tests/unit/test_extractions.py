@@ -262,6 +262,46 @@ def test_a_hand_over_whose_answer_was_lost_is_still_done(table: Extractions, clo
         table.hand_over(replace(claimed, generation=7))
 
 
+@pytest.mark.parametrize(("seconds", "later"), [(1, 61_000), (900, 960_000), (901, 901_000), (7_200, 7_200_000)])
+def test_a_wait_is_looked_at_after_its_message_or_by_its_time_alone(
+    table: Extractions, clock: Clock, seconds: int, later: int
+) -> None:
+    """Design §4, §8: `lookAt` is the delay and a minute; beyond 900 s no message can be kept back."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    waiting = table.wait(replace(claimed, progress={"current": "waiting for a slot"}), seconds)
+    assert waiting.look_at == clock.now + later
+    assert (waiting.generation, waiting.waits, waiting.stalled, waiting.claim) == (1, 1, 0, None)
+    assert table.wait(claimed, seconds) == waiting
+
+
+def test_a_job_that_waits_is_ended_by_its_cancel_alone_and_waits_for_nothing_then(
+    table: Extractions, clock: Clock
+) -> None:
+    """Design §6 j: nobody claims it, so the cancel itself ends it; the sweeper leaves it alone until it is too old."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    waiting = table.wait(replace(claimed, progress={"rows": 1, "current": "waiting for a slot"}), 60)
+    assert decide(waiting, clock.now + 86_000_000, 86_400_000) == (Action.SEND, None)
+    assert table.cancel("default", "a")
+    found = table.get("default", "a")
+    assert found is not None
+    ended = table.terminate(found, Failed(CanceledError("x")), claimed=False)
+    assert (ended.status, ended.progress) == (Status.FAILED, {"rows": 1})
+
+
+def test_a_wait_after_a_cancel_is_refused(table: Extractions, clock: Clock) -> None:
+    """Design §4: an accepted cancel always ends the job, so its worker fails it instead of waiting."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    assert table.cancel("default", "a")
+    with pytest.raises(CanceledError):
+        table.wait(claimed, 10)
+
+
 def test_a_cancel_that_comes_first_makes_the_sweepers_end_a_canceled_one(table: Extractions, clock: Clock) -> None:
     """The sweeper read the record before the cancel was accepted."""
     read_before = accepted(table, clock)

@@ -44,11 +44,12 @@ def _counted(job: Job) -> str:
 
 
 def _now(job: Job) -> str:
-    """Say what is being read and how fast; nothing when nothing is."""
+    """Say what is being read and how fast, or what is waited for, which the service says in words."""
     progress = job.get("progress") or {}
-    rate, current = progress.get("rate"), progress.get("current")
+    rate, current = progress.get("rate"), str(progress.get("current", ""))
     speed = f"{rate['rows']:,} rows/s, {rate['bytes'] / 1e6:.1f} MB/s" if rate else ""
-    return ", ".join(filter(None, (speed, f"reading {current}" if current else "")))
+    doing = current if current.startswith("waiting ") or not current else f"reading {current}"
+    return ", ".join(filter(None, (speed, doing)))
 
 
 def _tables(job: Job) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from fetcher.aws.internals import Internals
 from fetcher.aws.operated import deployed
 from fetcher.aws.stored import Stored, from_item, key, name_item, name_key, to_item
 from fetcher.core.clock import rfc3339
+from fetcher.core.faults import Point, reach
 from fetcher.core.rules import Absent, Equal, Of, Put, Rule, every
 from fetcher.ports import Clock
 
@@ -67,10 +68,12 @@ class Connections:
             dynamo.put_action(self._table, to_item(new), Absent("PK")),
             trail.entry(self._main_table, who, "connection.create", None, new, self._clock()),
         ]
+        reach(Point.CHANGING)
         try:
             dynamo.transact(self._client, actions, dynamo.token(new.id, "create"))
         except Refused as refused:
             raise NameTaken from refused
+        reach(Point.CHANGED)
 
     def get(self, tenant: str, connection_id: str) -> Stored | None:
         """Read a living connection, consistently, or an internal datasource."""
@@ -150,10 +153,12 @@ class Connections:
     def _write(self, actions: list[Any], old: Stored, step: str) -> None:
         """Write a change of an existing connection; the first action carries its version."""
         # The audit item's id is in the actions, so that no two changes share a token.
+        reach(Point.CHANGING)
         try:
             dynamo.transact(self._client, actions, dynamo.token(old.id, step, str(actions)))
         except Refused as refused:
             raise (Stale if refused.action == 0 else NameTaken) from refused
+        reach(Point.CHANGED)
 
     def _check_name(self, wanted: Stored) -> None:
         if self.internals.reserves(wanted.tenant, wanted.connection.name):

@@ -32,6 +32,7 @@ from fetcher.core.lifecycle import (
     Event,
     Status,
 )
+from fetcher.core.progress import at_the_end
 from fetcher.core.rules import Absent, Equal, NotAbove, Of, Put, Rule, either
 from fetcher.errors import CanceledError, FetcherError, LostClaimError
 from fetcher.ports import Clock
@@ -298,7 +299,7 @@ class Extractions:
             "now": now,
             "time": time,
             "expiresAt": now // 1000 + KEEP_SECONDS,
-            "progress": extraction.progress,
+            "progress": at_the_end(extraction.progress),
             "spentMs": extraction.spent_ms,
             "result": result,
             "error": error,

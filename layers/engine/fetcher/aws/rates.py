@@ -10,6 +10,7 @@ from typing import Any
 
 from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
+from fetcher.core.faults import Point, reach
 from fetcher.core.rules import Absent, Add, NotAbove, Of, Put, Rule, either
 from fetcher.ports import Clock
 
@@ -50,5 +51,6 @@ class Rates:
             except Refused as refused:
                 refilled_at = (refused.item or {}).get("refilledAt", now)
             else:
+                reach(Point.RATED)
                 return 0
         return max(1, math.ceil((refilled_at - given["latest"]) / 1000))

@@ -29,6 +29,11 @@ class Point(StrEnum):
     SENT = "g-after-send"
     DISPATCHED = "g-after-mark"
 
+    # submit: a connection is created, changed, assigned or deleted; tested
+    CHANGING = "connection-before-change"
+    CHANGED = "connection-after-change"
+    RATED = "test-after-rate"
+
     # submit: a cancel; a result is erased
     CANCELING = "cancel-before-mark"
     CANCEL_MARKED = "cancel-after-mark"

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -10,6 +10,21 @@ WINDOW = 10.0
 """Seconds that a rate looks back: long enough to be steady, short enough to show that a source slowed down."""
 _STEP = 0.5
 """Seconds between two notes of the counters; pages come far more often than anybody looks."""
+
+WAITING = "waiting for "
+
+
+def waiting(progress: Mapping[str, Any], for_what: str) -> dict[str, Any]:
+    """Say what the extraction waits for, in place of the table that it reads and of how fast."""
+    kept = {name: value for name, value in progress.items() if name != "rate"}
+    return {**kept, "current": f"{WAITING}{for_what}"}
+
+
+def at_the_end(progress: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what stays true when the extraction has ended: nothing is waited for any more."""
+    if str(progress.get("current", "")).startswith(WAITING):
+        return {name: value for name, value in progress.items() if name != "current"}
+    return dict(progress)
 
 
 class Progress:
