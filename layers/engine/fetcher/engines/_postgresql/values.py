@@ -46,6 +46,10 @@ ANY_TEXT = (
     "CASE WHEN {0} IS NOT DISTINCT FROM NULL THEN 'null' ELSE pg_catalog.to_json(pg_catalog.concat({0}))::text END"
 )
 """For types of any schema: a cast to text, or to json, may be somebody's own function."""
+STAMPED = (
+    f"""CASE WHEN {IN_RANGE} THEN pg_catalog.replace('"' || {{1}}::text || '{{2}}"', ' ', 'T') ELSE {QUOTED} END"""
+)
+"""A timestamp without zone and what ends it. `to_json` would look up its type again for every value."""
 
 SCALARS = {
     Encoding.INTEGER: AS_IS,
@@ -54,11 +58,8 @@ SCALARS = {
     Encoding.BOOLEAN: "CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' ELSE 'null' END",
     Encoding.DATE: QUOTED,
     Encoding.TIME: QUOTED,
-    Encoding.TIMESTAMP: f"CASE WHEN {IN_RANGE} THEN pg_catalog.to_json({{0}})::text ELSE {QUOTED} END",
-    Encoding.TIMESTAMP_UTC: (
-        f"CASE WHEN {IN_RANGE} THEN pg_catalog.replace(pg_catalog.to_json({{0}})::text, '+00:00', 'Z')"
-        f" ELSE {QUOTED} END"
-    ),
+    Encoding.TIMESTAMP: STAMPED.replace("{1}", "{0}").replace("{2}", ""),
+    Encoding.TIMESTAMP_UTC: STAMPED.replace("{1}", "({0} AT TIME ZONE 'UTC')").replace("{2}", "Z"),
     Encoding.INTERVAL: QUOTED,
     Encoding.UUID: QUOTED,
     Encoding.JSON: AS_IS,
