@@ -78,6 +78,7 @@ def test_a_server_that_does_not_answer_the_greeting_may_be_tried_again(source: S
 
 
 def test_a_server_that_falls_silent_after_the_greeting_is_given_up(source: Source) -> None:
+    """B-36."""
     with (
         faulty(source.to.host, source.to.port, "stall", 300) as proxy,
         pytest.raises(FetcherError) as caught,

@@ -384,6 +384,7 @@ def test_only_what_talks_to_databases_enters_the_vpc(aws: Deployment, name: str)
 
 @pytest.mark.parametrize(("authorizer", "kind"), [("none", "NONE"), ("iam", "AWS_IAM"), ("jwt", "JWT")])
 def test_all_but_four_public_reads_is_behind_the_authorizer(authorizer: str, kind: str) -> None:
+    """B-28: nobody gets past the gateway without what it verified."""
     api = deployed(Stage="local", Authorizer=authorizer, JwtIssuer="https://issuer.example", JwtAudience="a,b")
     routes = {r["RouteKey"]: r for r in api.of_type("AWS::ApiGatewayV2::Route").values()}
     public = {"GET /health", "GET /readyz", "GET /version", "GET /openapi.json"}
@@ -396,6 +397,7 @@ def test_all_but_four_public_reads_is_behind_the_authorizer(authorizer: str, kin
 
 
 def test_a_token_is_checked_against_issuer_and_audiences() -> None:
+    """B-28: by the gateway, before any code of ours runs."""
     api = deployed(Authorizer="jwt", JwtIssuer="https://issuer.example", JwtAudience="a,b")
     [authorizer] = api.of_type("AWS::ApiGatewayV2::Authorizer").values()
     assert authorizer["AuthorizerType"] == "JWT"
@@ -510,6 +512,7 @@ def plain_http_is_denied(document: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("table", ["MainTable", "ConnectionsTable"])
 def test_a_table_can_be_restored_expires_and_is_encrypted(aws: Deployment, table: str) -> None:
+    """B-68: what has an end is removed."""
     properties = aws.properties(table)
     assert properties["BillingMode"] == "PAY_PER_REQUEST"
     assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -820,6 +823,7 @@ def widgets(aws: Deployment) -> list[dict[str, Any]]:
 
 
 def test_the_dashboard_shows_every_metric_that_fetcher_writes(widgets: list[dict[str, Any]]) -> None:
+    """B-53."""
     seen: dict[str, set[str]] = {}
     for row in (row for widget in widgets for row in widget["properties"]["metrics"]):
         if row[0] == "Fetcher":

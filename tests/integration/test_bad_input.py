@@ -279,9 +279,11 @@ def test_an_id_that_is_no_uuid_or_unknown_is_refused(service: Rig, path: str) ->
     ],
 )
 def test_a_list_parameter_that_breaks_a_rule_is_refused(service: Rig, query: dict[str, str], code: str) -> None:
-    """Design §2: lists page by an opaque cursor."""
+    """B-30: the text names the parameter. Design §2: lists page by an opaque cursor."""
     answer = service.http("GET", "/v1/fetcher", query=query)
     refused(service, answer, 400, code, f"/query/{next(iter(query))}")
+    assert answer.json()["detail"].startswith(f"{next(iter(query))}: ")
+    assert "%" not in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

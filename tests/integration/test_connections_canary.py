@@ -95,7 +95,7 @@ def job(service: Rig, name: str, table: str, *fields: str) -> str:
 
 
 def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
-    """Acceptance 2 of the issue: create, test, job, failure, cancel, rotation, deletion."""
+    """R-002-101, R-000-82, B-31, B-47: create, test, job, failure, cancel, rotation, deletion."""
     password = watched.stack["databases"]["my_postgres"]["password"]
     with source(watched) as database:
         database.execute("CREATE TABLE public.canary (id int PRIMARY KEY, note text)")

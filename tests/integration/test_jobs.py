@@ -109,7 +109,7 @@ def test_a_job_goes_from_post_to_event_to_verified_result(stack: Stack, connecti
 
 
 def test_a_job_that_fails_says_why_in_job_and_event(stack: Stack, connection: str) -> None:
-    """R-000-62, R-000-20, design §6.1: the same object in both, without a result."""
+    """B-52. R-000-62, R-000-20, design §6.1: the same object in both, without a result."""
     answer = stack.api.post("/v1/fetcher", request(connection, {"public.accounts": ["no_such_field"]}))
     job = ended(stack, answer)
     event = event_of(stack, job["id"])

@@ -48,7 +48,7 @@ def query(service: Rig, sql: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_shows_what_was_asked_and_how_it_ended(service: Rig, job: Any) -> None:
-    """R-000-9, R-000-71, R-000-77: metadata unchanged to the digit, no bookkeeping among it."""
+    """R-000-9, R-000-71, R-000-77, B-53: metadata unchanged to the digit; attempts, progress."""
     assert job["status"] == "completed"
     assert job["mappedFields"] == DATA_REQUEST["mappedFields"]
     assert job["filters"] == DATA_REQUEST["filters"]
@@ -60,7 +60,7 @@ def test_a_job_shows_what_was_asked_and_how_it_ended(service: Rig, job: Any) -> 
 
 
 def test_the_result_is_what_an_independent_query_gives(service: Rig, job: Any) -> None:
-    """R-000-3, 13, 14, 83..86: datasources, tables, fields and rows, in order, exactly."""
+    """B-49, R-000-3, 13, 14, 83..86: at the job's path; datasources, tables, fields and rows, in order, exactly."""
     result = json.loads(service.result(job))
     accounts = query(service, "SELECT id, email, created_at::text FROM public.accounts ORDER BY id")
     invoices = query(
@@ -85,7 +85,7 @@ def test_the_same_rows_give_the_same_bytes(service: Rig, job: Any) -> None:
 
 
 def test_signature_and_manifest_prove_the_result(service: Rig, job: Any) -> None:
-    """R-000-78, R-000-79: HMAC over exactly the stored bytes; one flipped bit is found in either file."""
+    """R-000-78, R-000-79, B-51, B-67: HMAC over exactly the stored bytes; a flipped bit is found in either file."""
     result = service.result(job)
     assert hmac.new(VERIFY_KEY, result, "sha256").hexdigest() == job["resultHmac"]
     assert hashlib.sha256(result).hexdigest() == job["resultSha256"]
@@ -117,7 +117,7 @@ def test_a_status_that_was_seen_is_not_sent_again(service: Rig, job: Any) -> Non
 
 
 def test_the_result_is_given_as_a_link(service: Rig, job: Any) -> None:
-    """R-AWS-1: never through Lambda's answer."""
+    """B-50. R-AWS-1: never through Lambda's answer."""
     answer = service.http("GET", f"/v1/fetcher/{job['id']}/result")
     assert (answer.status, answer.text) == (303, "")
     assert answer.headers["Cache-Control"] == "no-store"

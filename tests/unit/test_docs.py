@@ -196,6 +196,25 @@ def test_every_route_is_documented_and_every_documented_one_exists() -> None:
     assert documented == {route for route in routes() if route not in local_only}
 
 
+def test_every_test_that_the_threats_name_exists() -> None:
+    """R-000-82: a protection that no test shows is not written down as one."""
+    named = re.findall(
+        r"`((?:contract|infra|integration|unit)/\w+\.py)(?:::(\w+))?`", (DOCS / "security.md").read_text()
+    )
+    assert len(named) > 20
+    for file, test in named:
+        text = (ROOT / "tests" / file).read_text()
+        assert f"def {test}(" in text if test else text, (file, test)
+
+
+def test_every_tls_mode_is_documented() -> None:
+    """R-000-100: as the code takes them."""
+    from fetcher.core.kinds import TLS_MODES
+
+    documented = {row[0].strip("`"): tuple(re.findall(r"`([\w-]+)`", row[1])) for row in rows(DOCS / "api.md", "type")}
+    assert documented == dict(TLS_MODES)
+
+
 def code_rows() -> dict[str, list[str]]:
     return {row[0].strip("`"): row for row in rows(DOCS / "api.md", "code")}
 

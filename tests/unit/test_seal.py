@@ -40,6 +40,7 @@ def test_the_default_tenant_signs_with_the_public_systems_key() -> None:
 
 
 def test_every_other_tenant_has_its_own_key() -> None:
+    """B-54: derived from one master key, which none of them leads back to."""
     keys = {external_hmac_key(MASTER, tenant) for tenant in ("default", "a", "b", "")}
     assert len(keys) == 4
 
@@ -102,6 +103,7 @@ def test_a_signer_uses_the_current_key() -> None:
 
 
 def test_old_versions_stay_verifiable_after_a_rotation() -> None:
+    """B-39: a ring, not a label."""
     keys = KeyRing.parse(ring("2", v1=MASTER, v2=bytes(32)))
     assert keys.signing_key("1", "default") == KEY
 
