@@ -20,11 +20,11 @@ RESET = struct.pack("ii", 1, 0)
 class FaultProxy:
     """Forwards to `target`. Once `fault` is set, it happens to each connection `after` bytes later.
 
-    Bytes are the server's; `passed` counts them, and `heard` keeps what clients said. `half` closes only the
-    server's direction; `stall` keeps the connection open and silent, in both directions: what the client
-    sends, its end too, does not get through. With `alone` it happens to the first connection that gets so
-    far, and others pass: a flow that a gateway forgot, on a way that is open. `latency` are seconds before
-    bytes go on, `rate` is bytes a second.
+    Bytes are the server's; `passed` counts them, `heard` keeps what clients said, and `asked` counts what they
+    sent at once. `half` closes only the server's direction; `stall` keeps the connection open and silent, in both
+    directions: what the client sends, its end too, does not get through. With `alone` it happens to the first
+    connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. `latency`
+    are seconds before bytes go on, `rate` is bytes a second.
     """
 
     target: tuple[str, int]
@@ -36,6 +36,7 @@ class FaultProxy:
     latency: float = 0
     rate: float = 0
     heard: bytearray = field(default_factory=bytearray)
+    asked: int = 0
     broken: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
@@ -65,6 +66,7 @@ class FaultProxy:
         try:
             while received := source.recv(65536):
                 self.heard += received
+                self.asked += 1
                 if target not in self._silent:
                     target.sendall(received)
         except OSError:

@@ -4,38 +4,20 @@ import json
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from importlib import import_module
 from itertools import islice
 
 import pytest
 
-from fetcher.engines import engine, kinds
+from fetcher.engines import engine
 from fetcher.errors import InvalidRequestError, RefusedError
 from fetcher.model import Encoding, Position, Secret
 from fetcher.ports import Session
-from infra.local.places import ROOT
-from tests.contract.conftest import KINDS, Filter, Reader, rows_of
+from tests.contract.conftest import Filter, Reader, rows_of
 from tests.contract.kinds import EVENTS, OTHER_SCHEMA, Source
+from tests.faultproxy import faulty
 
 ALL = list(range(1, EVENTS + 1))
-
-
-def test_the_folder_is_the_registry() -> None:
-    """A kind is a module; an unknown one is named together with the known ones."""
-    assert "postgresql" in kinds()
-    with pytest.raises(InvalidRequestError, match=r"'dbase'.*postgresql"):
-        engine("dbase")
-
-
-def test_a_sixth_kind_is_one_module_and_one_fixture() -> None:
-    """Design §7.1: `kind` below is that one too, and nothing else has heard of it."""
-    folders = [ROOT / "layers" / "engine" / "fetcher", ROOT / "functions", ROOT / "tests" / "contract"]
-    files = [file for folder in folders for file in folder.rglob("*.py")]
-    assert {str(file.relative_to(ROOT)) for file in files if "sqlite" in file.read_text().lower()} == {
-        "tests/contract/engines/sqlite.py",
-        "tests/contract/kinds/sqlite.py",
-        "tests/contract/test_engine.py",
-    }
-    assert "sqlite" in KINDS
 
 
 # --- discovery
@@ -79,6 +61,29 @@ def test_only_the_schemas_asked_for_are_discovered(session: Session, source: Sou
     """R-000-27: exactly the named schemas; system schemas never."""
     scope = (OTHER_SCHEMA, "information_schema", "pg_catalog", "no such schema")
     assert {path[0] for path in session.discover(scope).tables} == {OTHER_SCHEMA}
+
+
+def test_discovery_is_a_constant_number_of_queries(source: Source) -> None:
+    """R-000-19, B-20: counted on the wire, with one table more and with thirty; a few may be sent in pieces."""
+
+    def asked() -> int:
+        with (
+            faulty(source.to.host, source.to.port) as proxy,
+            engine(source.to.kind).connect(
+                replace(source.to, port=proxy.port), source.secret, seconds=60, application="counted"
+            ) as session,
+        ):
+            naming = engine(source.to.kind).NAMING
+            before = proxy.asked
+            assert session.discover(naming.scope(["events"], source.to)).tables
+            return proxy.asked - before
+
+    key = import_module(f"tests.contract.kinds.{source.to.kind}").DECLARED[Encoding.INTEGER]
+    source.create("counted_0", {"c0": key}, ["c0"], [(1,)])
+    one = asked()
+    for number in range(1, 30):
+        source.create(f"counted_{number}", {"c0": key}, ["c0"], [(1,)])
+    assert asked() < one + 10
 
 
 def test_every_odd_name_is_found_and_read(reader: Reader, source: Source) -> None:

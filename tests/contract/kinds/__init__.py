@@ -6,6 +6,7 @@ kind's own that stands in its place, with the reason. `DECLARED` spells the type
 gets alike, by their encoding; `RANDOM` has the types of random tables, each with a strategy for its values.
 """
 
+import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from fetcher.model import Connection, Secret
 
@@ -93,3 +95,19 @@ def shown(value: Any) -> str | None:
             return value.isoformat().replace("+00:00", "Z")
         case _:
             return str(value)
+
+
+def given(kind: str, port: int) -> tuple[Connection, Secret] | None:
+    """Return the server that `FETCHER_TEST_<KIND>_DSN` names as `user:password@host:port/database`, if it is set."""
+    address = os.environ.get(f"FETCHER_TEST_{kind.upper()}_DSN")
+    if not address:
+        return None
+    parts = urlsplit(f"//{address.partition('://')[2] or address}")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    to = Connection("source", kind, parts.hostname or "", parts.port or port, unquote(parts.path[1:]), user)
+    return to, Secret(password)
+
+
+def own_name() -> str:
+    """Make a name for a database of our own on a server that is given."""
+    return f"fetcher_contract_{os.urandom(4).hex()}"

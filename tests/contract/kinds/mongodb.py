@@ -22,7 +22,7 @@ from pymongo.uri_parser import parse_uri
 from fetcher.model import Connection, Encoding, Secret
 from infra.local import secantus
 from tests.contract import strategies
-from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Rows, Source
+from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, OTHER_SCHEMA, Rows, Source, own_name
 
 _KEY = "the key is always `_id`, and every document has it: test_mongodb_shape.py"
 DIFFERENT = {
@@ -131,7 +131,7 @@ def _server() -> Iterator[secantus.Server]:
         return
     parts = parse_uri(address)
     ((host, port), *_) = parts["nodelist"]
-    own = f"fetcher_contract_{os.urandom(4).hex()}"
+    own = own_name()
     server = secantus.Server(Path(), port or 27017, parts["password"], host, parts["username"], own)
     try:
         yield server

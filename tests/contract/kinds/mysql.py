@@ -1,8 +1,15 @@
-"""MariaDB from the system's packages, standing for MySQL as well; skipped where it cannot be had."""
+"""MariaDB from the system's packages, standing for MySQL as well; skipped where it cannot be had.
 
+`FETCHER_TEST_MYSQL_DSN` names a real MySQL or MariaDB instead, as `user:password@host:port/database` of an
+administrator; the tables come into a database of their own, which is dropped at the end with the user `reader`.
+"""
+
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +19,7 @@ from fetcher.model import Connection, Encoding, Secret
 from infra.local import mariadb
 from infra.local.places import StackError
 from tests.contract import strategies
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, given, own_name, shown
 from tests.rig import until
 
 DIFFERENT = {
@@ -45,8 +52,8 @@ TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 SEED = f"""
 SET time_zone = '+00:00';
 CREATE TABLE events (id bigint PRIMARY KEY, kind varchar(50) {TEXT} NOT NULL, note text {TEXT},
-                     amount decimal(12,2) NOT NULL, at datetime NOT NULL, moment timestamp NOT NULL DEFAULT 0,
-                     flag bit(1) NOT NULL, UNIQUE (kind, id));
+                     amount decimal(12,2) NOT NULL, at datetime NOT NULL, moment timestamp NOT NULL DEFAULT
+                     CURRENT_TIMESTAMP, flag bit(1) NOT NULL, UNIQUE (kind, id));
 INSERT INTO events
   SELECT seq, concat('kind ', seq % 5), if(seq % 3 > 0, concat('note "', seq, '"\\n'), NULL), seq / 100,
          '2026-01-01 00:00:30' + INTERVAL seq MINUTE, '2026-01-01 00:00:30' + INTERVAL seq MINUTE, seq % 2 = 0
@@ -69,6 +76,11 @@ GRANT SELECT ON events TO reader;
 GRANT INSERT ON pairs TO reader
 """
 """Without any right on `pairs` the reader would not even see that it exists."""
+
+NUMBERS = re.compile(r"seq_1_to_(\d+)")
+"""MariaDB's tables of numbers; MySQL has to count."""
+COUNTED = r"(WITH RECURSIVE s(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM s WHERE seq < \1) SELECT seq FROM s) s"
+RECURSION = f"SET SESSION cte_max_recursion_depth = {MILLION};"
 
 DECLARED: Mapping[Encoding, str] = {
     Encoding.INTEGER: "bigint",
@@ -101,10 +113,29 @@ SPELLED = {"bit": "LPAD(BIN({0} + 0), 5, '0')", "varbinary": "TO_BASE64({0})"}
 def serving() -> Iterator[Source]:
     """Start the server and fill it."""
     try:
-        with mariadb.running(SETTINGS) as server:
+        with _server() as server:
             yield from _filled(server)
     except StackError as missing:
         pytest.skip(f"mysql: {missing}")
+
+
+@contextmanager
+def _server() -> Iterator[mariadb.Server]:
+    real = given("mysql", 3306)
+    if real is None:
+        with mariadb.running(SETTINGS) as server:
+            yield server
+        return
+    to, secret = real
+    outer = mariadb.Server(Path(), to.port, secret.password, to.host, to.user, to.database)
+    own = own_name()
+    with outer.connection() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {own} CHARACTER SET utf8mb4")
+        try:
+            yield replace(outer, database=own)
+        finally:
+            cursor.execute(f"DROP DATABASE {own}")
+            cursor.execute("DROP USER IF EXISTS reader")
 
 
 def _filled(server: mariadb.Server) -> Iterator[Source]:
@@ -121,7 +152,7 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
         def create(name: str, columns: Mapping[str, str], key: Sequence[str], rows: Rows) -> None:
             """Let the server drop the rows whose keys its collation takes for one."""
             listed = ", ".join(f"{each} {kind}" for each, kind in columns.items())
-            run(f"CREATE OR REPLACE TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
+            run(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({listed}, PRIMARY KEY ({', '.join(key)}))")
             if rows:
                 values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
                 run(f"INSERT IGNORE INTO {name} VALUES {values}")
@@ -134,7 +165,7 @@ def _filled(server: mariadb.Server) -> Iterator[Source]:
             listed = ", ".join(SPELLED.get(kind, "CONCAT({0})").format(each) for each, kind in columns)
             return run(f"SELECT {listed} FROM {name} ORDER BY {', '.join(key)}")
 
-        run(SEED)
+        run(SEED if "MariaDB" in str(run("SELECT VERSION()")) else RECURSION + NUMBERS.sub(COUNTED, SEED))
         for name in NAMES:
             # The suite asks for a dotted name behind a schema, which here is part of the name.
             quoted, column = f"`public.{name}`" if "." in name else f"`{name}`", f"`{name}`"

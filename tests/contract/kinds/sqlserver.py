@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -20,7 +19,7 @@ from infra import odbc
 from infra.local import tds
 from infra.local.places import ROOT, StackError
 from tests.contract import strategies
-from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, shown
+from tests.contract.kinds import EVENTS, HEAVY, MILLION, ODD_NAMES, Rows, Source, given, shown
 
 REAL = "FETCHER_TEST_SQLSERVER_DSN"
 READER_PASSWORD = 'only reads %s & "more" host=evil;} 9A'
@@ -129,13 +128,8 @@ def need_driver() -> None:
 
 @contextmanager
 def _server() -> Iterator[tuple[Connection, Secret]]:
-    if real := os.environ.get(REAL):
-        parts = urlsplit(f"//{real}")
-        user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        yield (
-            Connection("source", "sqlserver", parts.hostname or "", parts.port or 1433, parts.path[1:], user),
-            Secret(password),
-        )
+    if real := given("sqlserver", 1433):
+        yield real
         return
     with tds.running() as server:
         to = Connection("source", "sqlserver", server.host, server.port, server.database, server.user)
