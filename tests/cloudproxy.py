@@ -135,7 +135,9 @@ class CloudProxy:
                 while head := _head(asked):
                     if header(head, "expect"):
                         client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-                    body = asked.read(int(header(head, "content-length") or 0))
+                    length = int(header(head, "content-length") or 0)
+                    if len(body := asked.read(length)) < length:
+                        return  # the sender died in the middle of it
                     call = Call(*_operation(head), head, body)
                     if not self._exchange(call, client, server, answered):
                         return

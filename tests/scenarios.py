@@ -147,19 +147,24 @@ def clouded(stack: Stack, folder: Path) -> Iterator[Cloud]:
     with cloud(stack, folder, **settings) as at:
         with source(at) as database:
             for name, sql in TABLES.items():
+                table = named(at, name)
                 if name == "slow":
-                    database.execute(f'CREATE OR REPLACE VIEW public."faults_{name}" AS {sql}'.encode())
+                    database.execute(f"CREATE VIEW {table} AS {sql}".encode())
                 else:
-                    database.execute(f'DROP TABLE IF EXISTS public."faults_{name}"'.encode())
-                    database.execute(f'CREATE TABLE public."faults_{name}" AS {sql}'.encode())
-                    database.execute(f'ALTER TABLE public."faults_{name}" ADD PRIMARY KEY (id)'.encode())
+                    database.execute(f"CREATE TABLE {table} AS {sql}".encode())
+                    database.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (id)".encode())
         assert at.register().status == 201
         yield at
 
 
+def named(at: Cloud, table: str) -> str:
+    """A table of this rig's own: others use the same database at the same time."""
+    return f"public.{at.name.replace('-', '_')}_{table}"
+
+
 def posted(at: Cloud, way: Way) -> str:
     """Post the way's job, as a patient client does, and return its id."""
-    table = f"public.faults_{way.table}"
+    table = named(at, way.table)
     request: dict[str, Any] = {"mappedFields": {"my_postgres": {table: ["*"]}}}
     if way.filters:
         request["filters"] = {"my_postgres": {table: way.filters}}
