@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from benchmarks import growth, mongodb, mysql, postgresql, sqlserver
@@ -15,7 +16,9 @@ from benchmarks import growth, mongodb, mysql, postgresql, sqlserver
 README = Path(__file__).parent / "README.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
-ENGINES: Mapping[str, Callable[[float, int], Iterator[str]]] = {
+Tables = Callable[[float, int], Iterator[str]]
+
+ENGINES: Mapping[str, Tables] = {
     "postgresql": postgresql.tables,
     "mysql": mysql.tables,
     "mongodb": mongodb.tables,
@@ -27,11 +30,12 @@ ENGINES: Mapping[str, Callable[[float, int], Iterator[str]]] = {
 def main() -> None:
     """Measure what was asked for, one after the other; keep the results when everything was."""
     arguments = _arguments()
+    engines: dict[str, Tables] = {**ENGINES, "growth": partial(growth.tables, keep=not arguments.dry_run)}
     lines = [f"{_machine()} {arguments.rounds} interleaved rounds, medians; scale {arguments.scale:g}.", ""]
     print(lines[0], flush=True)
-    for name in arguments.engines or ENGINES:
+    for name in arguments.engines or engines:
         lines += [f"### {name}", ""]
-        for line in ENGINES[name](arguments.scale, arguments.rounds):
+        for line in engines[name](arguments.scale, arguments.rounds):
             print(line, flush=True)
             lines.append(line)
     if not arguments.dry_run and not arguments.engines:

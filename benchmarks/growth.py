@@ -16,11 +16,13 @@ WIDTH, HEIGHT, EDGE = 480, 300, 48
 LINES = (("wall s", "#1f6feb"), ("client cpu s", "#bf5600"))
 
 
-def tables(scale: float, rounds: int) -> Iterator[str]:
-    """Read 1, 10 and 100 hundredths of the first load; yield the lines of a table, and draw it."""
+def tables(scale: float, rounds: int, *, keep: bool = False) -> Iterator[str]:
+    """Read 1, 10 and 100 hundredths of the first load; yield the lines of a table, and keep it drawn if asked to."""
     with postgresql.running({"shared_buffers": "1GB", "jit": "off"}) as server:
         seen = [_measured(server, scale * times / TIMES[-1], rounds) for times in TIMES]
-    PLOT.write_text(drawn([rows for rows, _ in seen], [(cost.wall, cost.cpu) for _, cost in seen]))
+    plot = drawn([rows for rows, _ in seen], [(cost.wall, cost.cpu) for _, cost in seen])
+    if keep:
+        PLOT.write_text(plot)
     yield from ("| rows | MB | wall s | client cpu s | peak MiB | $ |", "|--|--|--|--|--|--|")
     for rows, cost in seen:
         price, peak = f"{cost.cpu * CPU_SECOND:.7f}", f"{cost.peak or 0:.0f}"
