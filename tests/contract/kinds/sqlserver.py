@@ -95,8 +95,9 @@ DECLARED: Mapping[Encoding, str] = {
     Encoding.UUID: "uniqueidentifier",
     Encoding.BINARY: "varbinary(100)",
 }
-DIFFERENCES = ("spaces at the end",) if REAL in os.environ else ()
-"""DuckDB compares every space."""
+DIFFERENCES = ("spaces at the end",)
+UNSEEN = () if REAL in os.environ else DIFFERENCES
+"""What the stand-in does not do: DuckDB compares every space."""
 RANDOM = {
     "bigint": strategies.INTEGERS,
     f"nvarchar(9) {TEXT}": strategies.WORDS,
