@@ -38,9 +38,16 @@ def sampled(values: Sequence[Any]) -> Drawn:
 
 @st.composite
 def tables(draw: st.DrawFn, types: Mapping[str, Drawn]) -> tuple[list[str], int, list[tuple[Any, ...]]]:
-    """Draw column types, how many of the first columns are the key, and rows; keys may repeat, others may be NULL."""
+    """Draw column types, how many of the first columns are the key, and rows.
+
+    The columns of a key before its last hold few values, so that a page often ends among rows that are told apart by
+    the last one alone. Keys may repeat, other columns may be NULL.
+    """
     names = sorted(types)
     keys = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3))
     others = draw(st.lists(st.sampled_from(names), max_size=3))
     values = [types[name] for name in keys] + [types[name] | st.none() for name in others]
-    return [*keys, *others], len(keys), draw(st.lists(st.tuples(*values), max_size=25))
+    for at in range(len(keys) - 1):
+        values[at] = st.sampled_from(draw(st.lists(values[at], min_size=1, max_size=3)))
+    least = draw(st.sampled_from((0, 1, 12)))
+    return [*keys, *others], len(keys), draw(st.lists(st.tuples(*values), min_size=least, max_size=25))
