@@ -151,6 +151,16 @@ def test_a_cancel_ends_a_read_that_waits(served: Source, application: str) -> No
             assert time.monotonic() - began < 3
 
 
+def test_a_cancel_ends_a_discovery_that_waits(served: Source, application: str) -> None:
+    """R-000-70."""
+    with opened(served, application) as session:
+        waiting = failing(served, application, "listCollections", blockConnection=True, blockTimeMS=4000)
+        with waiting:
+            threading.Timer(0.3, session.cancel).start()
+            with pytest.raises(CanceledError):
+                session.discover(())
+
+
 def test_a_half_read_collection_is_forgotten_by_the_server(served: Source, application: str) -> None:
     """No cursor of ours waits there for ten minutes."""
     with opened(served, application) as session:

@@ -30,6 +30,7 @@ DIFFERENT = {
     "test_an_unknown_database_is_refused": "the service is what is known or not: test_oracle_connect.py",
     "test_a_field_named_with_a_percent_sign_and_quotes_is_only_a_name": "no quotes in names: test_oracle_reading.py",
     "test_a_session_only_reads": "other SQL, and the fake has no functions: test_oracle_reading.py",
+    "test_a_read_is_seen_at_the_server_under_the_extractions_name": "idle between batches: test_oracle_reading.py",
     "test_a_cancel_ends_a_discovery_that_the_server_holds": "its catalog is read without locks",
 }
 FAKED = {
