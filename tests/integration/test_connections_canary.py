@@ -1,7 +1,9 @@
 """Canary secrets, put through everything that the service does, come out nowhere."""
 
+import base64
 import json
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +17,7 @@ from fetcher.model import Connection, Secret
 from submit.connection_bodies import ConnectionBody, PatchBody
 from tests.integration.test_bounds import source
 from tests.integration.test_connections_changing import PATH
-from tests.rig import DEAD_LETTER, NOTIFY, Answer, Rig, sqs_event
+from tests.rig import DEAD_LETTER, MASTER, NOTIFY, Answer, Rig, sqs_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -94,6 +96,29 @@ def job(service: Rig, name: str, table: str, *fields: str) -> str:
     return str(answer.json()["jobId"])
 
 
+def ring_rotated(service: Rig) -> str:
+    """Put another key into the master secret, as `fetcher rotate-key` does, and return it."""
+    signing = base64.b64encode(secrets.token_bytes(32)).decode()
+    ring = json.dumps({"current": "2", "keys": {"1": MASTER, "2": signing}})
+    service.secrets.put_secret_value(SecretId=service.env["FETCHER_MASTER_SECRET_ID"], SecretString=ring)
+    return signing
+
+
+def secret_rotated(service: Rig, secret: str, connection: str) -> None:
+    """Change a secret to one that the database does not take, and let the connection be tested with it."""
+    service.secrets.put_secret_value(SecretId=secret, SecretString=json.dumps({"password": canary("rotated")}))
+    assert service.http("POST", f"{PATH}/{connection}/test").json()["status"] == "failure"
+
+
+def check_clean(out: Iterable[str], *others: str) -> None:
+    """Fail for a canary, or another secret, in anything that came out."""
+    for text in out:
+        clean = text.replace("public.canary", "").replace("canary_fails", "").replace('"canary"', "")
+        found = clean.find(f"{MARK}-")
+        assert found < 0, clean[max(0, found - 300) : found + 100]
+        assert not any(secret in text for secret in others)
+
+
 def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
     """R-002-101, R-000-82, B-31, B-47: create, test, job, failure, cancel, rotation, deletion."""
     password = watched.stack["databases"]["my_postgres"]["password"]
@@ -103,6 +128,7 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
         database.execute("CREATE VIEW public.canary_fails AS SELECT id, note::int AS number FROM public.canary")
     secret = f"fetcher/connections/default/{watched.name}"
     watched.secrets.create_secret(Name=secret, SecretString=json.dumps({"password": canary("referred")}))
+    signing = ring_rotated(watched)
     tls = {"mode": "prefer", "ca": canary("ca"), "cert": canary("certificate"), "key": canary("key")}
 
     good = watched.register("good").json()["id"]
@@ -118,6 +144,7 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
         watched.http("GET", f"{PATH}/{one}/schema")
     watched.http("GET", PATH)
     assert watched.http("PATCH", f"{PATH}/{wrong}", {"password": canary("rotated"), "ssl": tls}).status == 200
+    secret_rotated(watched, secret, referred)
     assert watched.http("PATCH", f"{PATH}/{wrong}", {"port": 0, "password": canary("refused")}).status == 400
     watched.http("POST", f"{PATH}/validate-schema", {"mappedFields": {"good": {"canary": ["*"]}, "wrong": {"t": []}}})
 
@@ -146,11 +173,8 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
     out = [*watched.seen, *watched.logs(), *watched.stored(), *map(json.dumps, events)]
     assert len(out) > 60
     assert ROW.encode() in watched.result(watched.job(completed))
-    for text in out:
-        clean = text.replace("public.canary", "").replace("canary_fails", "").replace('"canary"', "")
-        found = clean.find(f"{MARK}-")
-        assert found < 0, clean[max(0, found - 300) : found + 100]
-        assert password not in text
+    check_clean(out, password, signing, MASTER)
+    assert watched.job(completed)["keyVersion"] == "2"
 
 
 def test_no_row_and_no_value_of_a_filter_is_in_a_log_or_a_message(watched: Watched) -> None:
