@@ -163,7 +163,7 @@ class Watch:
 @contextmanager
 def workers(service: Rig, count: int) -> Iterator[None]:
     """So many execution environments, warm, that take messages from the queue side by side."""
-    done, warm = threading.Event(), threading.Barrier(count + 1)
+    done, warm = threading.Event(), threading.Barrier(count + 1, timeout=120)
     queue = service.env["FETCHER_WORK_QUEUE_URL"]
 
     def work() -> None:
