@@ -253,7 +253,7 @@ class Life(RuleBasedStateMachine):
     def dead_letter(self) -> None:
         """The job's message was received five times."""
         if self.end is None:
-            self.end_by_others(Failed(stalled_error()))
+            self.end_by_others(Failed(stalled_error(self.extraction)))
 
     def end_by_others(self, outcome: Failed) -> None:
         works = self.extraction.claimed_at(self.now)

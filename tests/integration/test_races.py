@@ -21,9 +21,11 @@ from extract.attempt import attempt
 from extract.services import Services
 from fetcher.aws.connections import Connections
 from fetcher.aws.extractions import Extractions
+from fetcher.aws.gates import Gates
 from fetcher.aws.records import Accepted, Completed, Duplicate, Failed
 from fetcher.aws.schemas import Schemas
 from fetcher.aws.secrets import Keys, Vault
+from fetcher.aws.slots import Slots
 from fetcher.aws.sources import Sources
 from fetcher.core.clock import now_ms
 from fetcher.core.extraction import Extraction
@@ -55,6 +57,7 @@ def services(at: Cloud) -> Services:
     """What a worker is made of, with the rig's clients."""
     settings = load(at.env)
     extractions = Extractions.of(at.dynamodb, settings, now_ms)
+    slots = Slots(at.dynamodb, settings.main_table, now_ms, lease_ms=settings.lease_ms)
     return Services(
         settings=settings,
         clock=now_ms,
@@ -63,6 +66,9 @@ def services(at: Cloud) -> Services:
         connections=Connections(at.dynamodb, settings.connections_table, settings.main_table, now_ms),
         schemas=Schemas(at.dynamodb, settings.main_table, now_ms),
         sources=Sources(Vault(at.kms, settings.key_id), settings),
+        slots=slots,
+        renewals=slots,
+        gates=Gates(at.dynamodb, settings.main_table, now_ms),
         keys=Keys(at.secrets, settings.master_secret),
         sqs=at.sqs,
         s3=at.s3,
