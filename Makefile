@@ -22,7 +22,7 @@ sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
 
-.PHONY: help demo dashboard up down test check fix bench openapi build deploy lock clean venvs servers
+.PHONY: help demo dashboard up down test soak check fix bench openapi build deploy lock clean venvs servers
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
@@ -40,6 +40,10 @@ down: $(DEV) ## End exactly what `make up` started
 
 test: venvs servers $(TDS) ## Run every test
 	.venv/bin/pytest -n logical --maxprocesses 4 --dist loadfile $(ARGS)
+
+soak: venvs servers $(TDS) ## Run the long proofs: every kill, many jobs with faults (make test leaves them out)
+	.venv/bin/pytest -m soak -n logical --maxprocesses 2 --dist loadfile $(ARGS)
+	@cat .local/soak.md
 
 check: $(DEV) $(SAM) ## Format, lint, types, imports, template
 	.venv/bin/ruff format --check .

@@ -9,9 +9,10 @@ import signal
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from random import random
 
 ARMED = "FETCHER_FAULT"
-"""`<point>` kills on every visit; `<point>:<file>` kills once and leaves the file behind."""
+"""`<point>` kills on every visit; `<point>:<file>` once, leaving the file behind; `2%` at any point, by chance."""
 
 
 class Point(StrEnum):
@@ -103,8 +104,14 @@ def reach(point: Point, env: Mapping[str, str] = os.environ) -> None:
     if not armed or env.get("FETCHER_STAGE") != "local":
         return
     name, _, once = armed.partition(":")
-    if name != point or (once and Path(once).exists()):
+    if once and Path(once).exists():
+        return
+    if not (_by_chance(name) if name.endswith("%") else name == point):
         return
     if once:
         Path(once).touch()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _by_chance(percent: str) -> bool:
+    return random() * 100 < float(percent.removesuffix("%"))

@@ -189,13 +189,14 @@ class Reader:
         """Write the pages of a table; with `marking`, note before each what a part that ends with it would end with."""
         self._progress.began(datasource, query.name)
         with _located(datasource, query.name):
-            for page in session.read(query, after):
+            for number, page in enumerate(session.read(query, after)):
                 self._stop.check()
                 if marking is not None:
                     self._mark = _mark(page, *marking)
                 outlet.page(page.body, page.rows)
                 self._progress.page(page.rows, len(page.body))
-                reach(Point.FIRST_PAGE)
+                if number == 0:
+                    reach(Point.FIRST_PAGE)
                 yield page
         self._progress.ended()
 

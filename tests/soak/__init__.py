@@ -1,0 +1,1 @@
+"""Long proofs: `make soak` runs them whole, CI in a shortened form."""

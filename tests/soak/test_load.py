@@ -1,0 +1,190 @@
+"""Many jobs of every size on the deployed template, while handlers are killed and wires break.
+
+`FETCHER_SOAK_JOBS` jobs are posted over `FETCHER_SOAK_SECONDS`; without them, 500 over ten minutes.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+from infra.local import stack as local
+from infra.local.api import Api
+from infra.local.places import ROOT, Place
+from tests.faultproxy import FaultProxy, faulty
+from tests.soak import chaos, report
+from tests.soak.client import Posted, look, post
+from tests.soak.jobs import Kind, mixed, possible
+from tests.soak.watching import Watch, drained, watching
+from tests.stack import Stack
+
+pytestmark = pytest.mark.soak
+
+JOBS = int(os.environ.get("FETCHER_SOAK_JOBS", "500"))
+SECONDS = float(os.environ.get("FETCHER_SOAK_SECONDS", "600"))
+END_SECONDS = 300 + SECONDS
+"""From the last post until all jobs must have ended: a laptop is slower than the posters."""
+
+POSTERS = 4
+SEED = 20
+KILLED_PERCENT = 1.5
+"""At each visit of a named point; a job of several parts visits a few dozen."""
+
+PARAMETERS = {"LeaseSeconds": "4", "HeartbeatSeconds": "0.5", "DispatchSeconds": "2", "StallSeconds": "4"}
+TYPES = {"postgresql": "POSTGRESQL", "mongodb": "MONGODB", "mysql": "MYSQL"}
+MAY_FAIL = {"unavailable", "internal"}
+"""How a job may end that chance hit again and again. It is never lost, never wrong, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A running stack whose PostgreSQL is reached through a proxy."""
+
+    stack: Stack
+    proxy: FaultProxy
+
+    def sweep(self) -> None:
+        """Let the sweeper run now; its own schedule is a minute."""
+        self.stack.client("lambda").invoke(FunctionName=self.function("Sweeper"), Payload=b"{}")
+
+    def function(self, name: str) -> str:
+        """Find a deployed function by its name in the template."""
+        listed = self.stack.client("lambda").list_functions()["Functions"]
+        return next(str(each["FunctionName"]) for each in listed if f"-{name}Function-" in each["FunctionName"])
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+    """Start a stack of its own, with its databases registered."""
+    place = Place.of(ROOT / ".local" / f"soak-{os.getpid()}.json")
+    with local.running(place, PARAMETERS) as description:
+        stack = Stack(description, Api(description["apiUrl"]), local.session(place))
+        at = description["databases"]["my_postgres"]
+        with faulty(at["host"], at["port"]) as proxy:
+            for name, database in description["databases"].items():
+                port = proxy.port if name == "my_postgres" else database["port"]
+                _register(stack.api, name, {**database, "port": port})
+            yield Field(stack, proxy)
+        stack.api.close()
+
+
+def test_nothing_is_lost_and_nothing_is_twice_under_load_and_faults(field: Field) -> None:
+    """R-000-63, 71…73, R-002-3, 9, 10: every job ends once, with the right bytes or an honest error, and one event."""
+    kinds = possible(field.stack["databases"])
+    calm = _calm(field.stack.api, kinds)
+    digests = {posted.kind.name: posted.job.get("resultSha256") for posted in calm}
+    watch = Watch()
+    begun = time.monotonic()
+    with watching(watch, field.stack, field.sweep), _faults(field):
+        jobs = _posted(field.stack.api, kinds)
+        assert not [posted for posted in jobs if not posted.ids], "a job was never accepted"
+        _looked_after(field.stack.api, jobs)
+        _published(watch, jobs)
+    seconds = max(posted.begun + posted.seconds for posted in jobs) - begun
+    drained(watch, field.stack)
+    print(report.written(ROOT / ".local" / "soak.md", jobs, watch, seconds))  # noqa: T201 - the figures are the point
+    for posted in jobs:
+        _ended_well(posted, digests, watch)
+    _nothing_left(field.stack, calm, jobs)
+
+
+def _register(api: Api, name: str, database: Any) -> None:
+    body = {
+        "configName": name,
+        "type": TYPES[database["kind"]],
+        "host": database["host"],
+        "port": database["port"],
+        "databaseName": database["database"],
+        "userName": database["user"],
+        "password": database["password"],
+    }
+    answer = api.post("/v1/management/connections", body, x_product_name="payments")
+    assert answer.status == 201, answer
+
+
+def _calm(api: Api, kinds: tuple[Kind, ...]) -> list[Posted]:
+    """Run each kind once before anything breaks."""
+    jobs = [post(api, kind, f"calm {kind.name}", Random(0)) for kind in kinds]
+    _looked_after(api, jobs)
+    assert [posted.job["status"] for posted in jobs] == ["failed" if kind.fails else "completed" for kind in kinds]
+    return jobs
+
+
+@contextmanager
+def _faults(field: Field) -> Iterator[None]:
+    with ExitStack() as faults:
+        faults.enter_context(chaos.broken_wires(field.proxy, SEED))
+        functions = field.stack.client("lambda")
+        faults.callback(chaos.arm, functions, 0)
+        chaos.arm(functions, KILLED_PERCENT)
+        yield
+
+
+def _posted(api: Api, kinds: tuple[Kind, ...]) -> list[Posted]:
+    """Post all jobs at an even pace, from a few clients at once."""
+    random, begun = Random(SEED), time.monotonic()
+
+    def one(number: int, kind: Kind, correlation: str) -> Posted:
+        time.sleep(max(0.0, begun + number * SECONDS / JOBS - time.monotonic()))
+        return post(api, kind, correlation, random)
+
+    with ThreadPoolExecutor(POSTERS, thread_name_prefix="poster") as posters:
+        drawn = enumerate(mixed(kinds, JOBS, SEED))
+        posting = [posters.submit(one, number, kind, correlation) for number, (kind, correlation) in drawn]
+        return [future.result() for future in posting]
+
+
+def _looked_after(api: Api, jobs: list[Posted]) -> None:
+    """Look at the jobs until each has ended."""
+    until = time.monotonic() + END_SECONDS
+    while going := [posted for posted in jobs if not posted.ended]:
+        assert time.monotonic() < until, f"{len(going)} jobs never ended, such as {going[0]}"
+        for posted in going:
+            look(api, posted)
+        time.sleep(0.2)
+
+
+def _published(watch: Watch, jobs: list[Posted], seconds: float = 120) -> None:
+    """Wait for the event of each job."""
+    until = time.monotonic() + seconds
+    while missing := [posted for posted in jobs if posted.job["id"] not in watch.jobs]:
+        assert time.monotonic() < until, f"{len(missing)} events never came, such as that of {missing[0].job}"
+        time.sleep(0.2)
+
+
+def _ended_well(posted: Posted, digests: Mapping[str, str | None], watch: Watch) -> None:
+    job = posted.job
+    assert posted.ids == {job["id"]}, "one request became two jobs"
+    assert watch.jobs[job["id"]] == {f"fetcher.job.{job['status']}.{job['id']}"}
+    if posted.kind.fails:
+        assert job["error"]["family"] in {posted.kind.fails, *MAY_FAIL}, job
+    elif job["status"] == "completed":
+        assert job["resultSha256"] == digests[posted.kind.name], job
+    else:
+        assert job["error"]["family"] in MAY_FAIL, job
+
+
+def _nothing_left(stack: Stack, calm: list[Posted], jobs: list[Posted]) -> None:
+    """No second extraction of a request, no marker, no slot, no upload and no poison message is left."""
+    items = _items(stack)
+    known = {posted.job["id"] for posted in [*calm, *jobs]}
+    unknown = [item for item in items if item.get("status") and item["extractionId"]["S"] not in known]
+    # Only a job that failed before its poster heard of it: posted again, it became a new one.
+    assert not [item for item in unknown if item["status"] != {"S": "failed"}]
+    kept = [item["SK"]["S"] for item in items if item["SK"]["S"].startswith(("ACTIVE#", "SLOT#"))]
+    assert not [key for key in kept if key.startswith("ACTIVE#")], kept
+    uploads = stack.client("s3").list_multipart_uploads(Bucket=stack["bucket"]).get("Uploads", [])
+    assert not [upload["Key"] for upload in uploads]
+
+
+def _items(stack: Stack) -> list[dict[str, Any]]:
+    pages = (
+        stack.client("dynamodb").get_paginator("scan").paginate(TableName=stack["tables"]["main"], ConsistentRead=True)
+    )
+    return [item for page in pages for item in page["Items"]]
