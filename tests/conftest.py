@@ -8,6 +8,8 @@ from typing import TypeVar
 import pytest
 
 from tests import stack as shared_stack
+from tests.kills.matrix import Matrix
+from tests.kills.matrix import matrix as kill_matrix
 from tests.rig import Rig, rig
 from tests.stack import Stack
 
@@ -33,6 +35,13 @@ def service(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with rig(stack, tmp_path_factory.mktemp("rig"), **quick) as made:
         answer = made.register()
         assert answer.status == 201, answer
+        yield made
+
+
+@pytest.fixture(scope="module")
+def matrix(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
+    """A service of the module's own whose processes are killed."""
+    with kill_matrix(stack, tmp_path_factory.mktemp("matrix")) as made:
         yield made
 
 

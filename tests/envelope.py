@@ -121,13 +121,14 @@ class Envelope:
         self._end()
         self._api.close()
 
-    def invoke(self, event: Any) -> Report:
-        """Run the handler once and report; it is killed at its deadline."""
+    def invoke(self, event: Any, seconds: float | None = None) -> Report:
+        """Run the handler once and report; it is killed at its deadline, after `seconds` if they are given."""
+        lasts = self._seconds if seconds is None else seconds
         process = self._running()
         begun = time.monotonic()
         log_begins = self._log.stat().st_size
-        self._api.invocations.put(_Invocation(event, time.time() + self._seconds, str(uuid.uuid4())))
-        outcome, payload, peak = self._outcome(process, begun + self._seconds)
+        self._api.invocations.put(_Invocation(event, time.time() + lasts, str(uuid.uuid4())))
+        outcome, payload, peak = self._outcome(process, begun + lasts)
         if outcome == "timeout":
             self._end()
         status = process.poll()

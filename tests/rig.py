@@ -72,27 +72,8 @@ class Rig:
     def http(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, **headers: str
     ) -> Answer:
-        """Send a request as the HTTP API hands it over (payload 2.0); bytes and text go out as they are."""
-        text = body if isinstance(body, str) or body is None else json.dumps(body)
-        named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        event = {
-            "version": "2.0",
-            "routeKey": "$default",
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {name: value for name, value in named.items() if value},
-            "requestContext": {
-                "http": {"method": method, "path": path, "sourceIp": "127.0.0.1"},
-                "stage": "$default",
-                "requestId": "rig-request",
-            },
-            "isBase64Encoded": False,
-        }
-        if query:
-            event["queryStringParameters"] = dict(query)
-        if text is not None:
-            event["body"] = text
-        report = self.invoke(SUBMIT, event)
+        """Send a request."""
+        report = self.invoke(SUBMIT, http_event(method, path, body, query=query, **headers))
         assert report.outcome == "response", report
         return Answer(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
 
@@ -168,6 +149,62 @@ class Rig:
     def items(self) -> list[dict[str, Any]]:
         """Everything in the main table."""
         return list(self.dynamodb.scan(TableName=self.env["FETCHER_MAIN_TABLE"], ConsistentRead=True)["Items"])
+
+    def record(self, job_id: str) -> dict[str, Any]:
+        """The stored record of a job."""
+        where = {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
+        found: dict[str, Any] = self.dynamodb.get_item(
+            TableName=self.env["FETCHER_MAIN_TABLE"], Key=where, ConsistentRead=True
+        )["Item"]
+        return found
+
+    def due(self, job_id: str) -> list[dict[str, Any]]:
+        """What of a job the sweeper would look at, now or later."""
+        return [item for item in self.items() if "GSI2PK" in item and job_id in item["PK"]["S"]]
+
+    def hasten(self, job_id: str) -> None:
+        """Let the time come at which the sweeper looks at what is due of a job."""
+        for item in self.due(job_id):
+            self.dynamodb.update_item(
+                TableName=self.env["FETCHER_MAIN_TABLE"],
+                Key={name: item[name] for name in ("PK", "SK")},
+                UpdateExpression="SET lookAt = :past",
+                ConditionExpression="attribute_exists(lookAt)",
+                ExpressionAttributeValues={":past": {"N": "1"}},
+            )
+
+    def connection_id(self, name: str) -> str:
+        """Find a connection by its name."""
+        listed = self.http("GET", "/v1/management/connections", query={"limit": "100"}).json()["items"]
+        return next(str(item["id"]) for item in listed if item["configName"] == name)
+
+    def touch_connection(self, name: str) -> None:
+        """Give a connection another version, as a change of its host would."""
+        self.dynamodb.update_item(
+            TableName=self.env["FETCHER_CONNECTIONS_TABLE"],
+            Key={"PK": {"S": f"T#default#CONNECTION#{self.connection_id(name)}"}, "SK": {"S": "META"}},
+            UpdateExpression="SET #v = #v + :one",
+            ExpressionAttributeNames={"#v": "version"},
+            ExpressionAttributeValues={":one": {"N": "1"}},
+        )
+
+    @contextmanager
+    def slot_held(self, name: str) -> Iterator[None]:
+        """Hold the first slot of a connection for a job that is none of ours."""
+        where = {"PK": {"S": f"T#default#SOURCE#{self.connection_id(name)}"}, "SK": {"S": "SLOT#00"}}
+        until_ms = {"N": str(round((time.time() + 600) * 1000))}
+        item = {**where, "holder": {"S": "somebody-else"}, "leaseUntil": until_ms}
+        self.dynamodb.put_item(TableName=self.env["FETCHER_MAIN_TABLE"], Item=item)
+        try:
+            yield
+        finally:
+            self.dynamodb.delete_item(TableName=self.env["FETCHER_MAIN_TABLE"], Key=where)
+
+    def slots_held(self, job_id: str) -> list[str]:
+        """The slots whose lease a job has now."""
+        now = time.time() * 1000
+        held = [item for item in self.items() if item.get("holder") == {"S": job_id}]
+        return [item["SK"]["S"] for item in held if float(item["leaseUntil"]["N"]) > now]
 
     def objects(self) -> list[str]:
         """Every key in the bucket."""
@@ -259,6 +296,32 @@ class Rig:
         ring = json.dumps({"current": "1", "keys": {"1": MASTER}})
         arn: str = self.secrets.create_secret(Name=f"{self.name}/master", SecretString=ring)["ARN"]
         return arn
+
+
+def http_event(
+    method: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, **headers: str
+) -> dict[str, Any]:
+    """Wrap a request as the HTTP API hands it over (payload 2.0); text goes out as it is."""
+    text = body if isinstance(body, str) or body is None else json.dumps(body)
+    named = {"content-type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    event = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {name: value for name, value in named.items() if value},
+        "requestContext": {
+            "http": {"method": method, "path": path, "sourceIp": "127.0.0.1"},
+            "stage": "$default",
+            "requestId": "rig-request",
+        },
+        "isBase64Encoded": False,
+    }
+    if query:
+        event["queryStringParameters"] = dict(query)
+    if text is not None:
+        event["body"] = text
+    return event
 
 
 def sqs_event(body: str, receipt: str = "none") -> dict[str, Any]:

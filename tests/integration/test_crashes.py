@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fetcher.core.faults import Point
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, Rig, sqs_event, until
+from tests.faultproxy import faulty
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, Rig, sqs_event, until
 
 pytestmark = pytest.mark.stack
 
@@ -17,21 +18,14 @@ LARGE = {"public.movements": ["*"]}
 """Over 8 MiB, so that it is stored in parts."""
 
 LEASE_SECONDS = 2
-WORKER_POINTS = [
-    Point.CLAIMED,
-    Point.PLANNED,
-    Point.FIRST_PAGE,
-    Point.READ,
-    Point.SEALED,
-    Point.STORED,
-    Point.MANIFEST_STORED,
-]
+MARGIN_SECONDS = 60
+"""Of the Lambda's time, kept for the hand-over; what is above it is an attempt's."""
 
 
-def body(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def body(tables: Mapping[str, Any], name: str, datasource: str = "my_postgres") -> dict[str, Any]:
     """A job that is like no other."""
     return {
-        "dataRequest": {"mappedFields": {"my_postgres": tables}},
+        "dataRequest": {"mappedFields": {datasource: tables}},
         "metadata": {"source": "payments", "correlationId": name},
     }
 
@@ -45,9 +39,9 @@ def undisturbed(service: Rig) -> dict[str, bytes]:
 TABLES = {"small": SMALL, "large": LARGE}
 
 
-def posted(service: Rig, tables: Mapping[str, Any], name: str) -> str:
+def posted(service: Rig, tables: Mapping[str, Any], name: str, datasource: str = "my_postgres") -> str:
     """Post a job and return its id."""
-    answer = service.post(body(tables, name))
+    answer = service.post(body(tables, name, datasource))
     assert answer.status == 202, answer
     return str(answer.json()["jobId"])
 
@@ -103,27 +97,6 @@ def active_markers(service: Rig) -> list[str]:
     return [item["SK"]["S"] for item in service.items() if item["SK"]["S"].startswith("ACTIVE#")]
 
 
-@pytest.mark.parametrize(
-    ("size", "point"),
-    [("small", point) for point in WORKER_POINTS]
-    + [("large", point) for point in (Point.PART_STORED, Point.SEALED, Point.STORED, Point.MANIFEST_STORED)],
-)
-def test_a_worker_that_is_killed_is_taken_over_and_the_job_completes_once(
-    service: Rig, undisturbed: dict[str, bytes], size: str, point: Point
-) -> None:
-    """R-000-73, R-002-3: same status, same bytes, one terminal record, no marker and no upload left."""
-    job_id = posted(service, TABLES[size], f"{size} {point}")
-    killed(service, job_id, point)
-    assert service.job(job_id)["status"] == "processing"
-    assert finished(service, job_id) == undisturbed[size]
-    job = service.job(job_id)
-    assert job["attempts"] == 2
-    assert terminal_records(service, job_id) == 1
-    assert event_ids(service, job_id) == [f"fetcher.job.completed.{job_id}"]
-    assert f"ACTIVE#{job_id}" not in active_markers(service)
-    assert not [key for key in service.uploads() if job_id in key]
-
-
 def manifest(service: Rig, job_id: str) -> Any:
     """The manifest of a finished job."""
     return service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()
@@ -133,7 +106,7 @@ def test_a_take_over_goes_on_from_the_checkpoint(service: Rig, undisturbed: dict
     """R-002-3: behind the last stored part, in a block of part numbers of its own, to the same bytes."""
     job_id = posted(service, LARGE, "resume")
     killed(service, job_id, Point.PART_STORED)
-    item = next(item for item in service.items() if item.get("extractionId") == {"S": job_id} and "checkpoint" in item)
+    item = service.record(job_id)
     done = sum(int(rows["N"]) for rows in item["checkpoint"]["M"]["mark"]["M"]["rows"]["L"])
     assert 0 < done < 200_000
     assert finished(service, job_id) == undisturbed["large"]
@@ -143,33 +116,39 @@ def test_a_take_over_goes_on_from_the_checkpoint(service: Rig, undisturbed: dict
 
 
 def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig, undisturbed: dict[str, bytes]) -> None:
-    """R-004-69, R-AWS-5: a budget of a second an attempt, many attempts, the same bytes as in one."""
-    job_id = posted(service, LARGE, "hand over")
-    generations = 0
-    with service.envelope(EXTRACT, {"FETCHER_MARGIN_SECONDS": "119"}, seconds=120) as envelope:
+    """R-004-69, R-AWS-5: seconds an attempt, ten attempts and more, the same bytes as in one.
+
+    The wire is so slow that a part takes most of a second; an attempt that stored none gets a little longer.
+    """
+    at = service.stack["databases"]["my_postgres"]
+    with faulty(at["host"], at["port"]) as wire, service.envelope(EXTRACT) as worker:
+        wire.rate = 12e6
+        assert service.register("my_slow", port=wire.port).status == 201
+        job_id = posted(service, LARGE, "hand over", "my_slow")
+        generations, budget = 0, 1.0
         while service.job(job_id)["status"] not in {"completed", "failed"} and generations < 100:
-            report = envelope.invoke(sqs_event(message_of(job_id, generations)))
+            before = checkpointed(service, job_id)
+            report = worker.invoke(sqs_event(message_of(job_id, generations)), MARGIN_SECONDS + budget)
             assert report.payload == {"batchItemFailures": []}, report
+            budget *= 1.0 if checkpointed(service, job_id) > before else 1.3
             generations += 1
     job = service.job(job_id)
-    assert (job["status"], job["attempts"]) == ("completed", generations)
-    assert generations >= 3
-    assert service.result(job) == undisturbed["large"]
+    assert (job["status"], job["attempts"]) == ("completed", generations), job
+    assert generations >= 10
+    assert service.result(job) == undisturbed["large"].replace(b'"my_postgres"', b'"my_slow"', 1)
+
+
+def checkpointed(service: Rig, job_id: str) -> int:
+    """Parts that are stored and known."""
+    found = service.record(job_id).get("checkpoint", {}).get("M", {})
+    return len(found.get("parts", {"L": []})["L"])
 
 
 def test_a_changed_connection_is_read_from_the_beginning(service: Rig, undisturbed: dict[str, bytes]) -> None:
     """R-002-13: a checkpoint of another plan or connection version is not used."""
     job_id = posted(service, LARGE, "changed")
     killed(service, job_id, Point.PART_STORED)
-    listed = service.http("GET", "/v1/management/connections").json()["items"]
-    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
-    service.dynamodb.update_item(
-        TableName=service.env["FETCHER_CONNECTIONS_TABLE"],
-        Key={"PK": {"S": f"T#default#CONNECTION#{own}"}, "SK": {"S": "META"}},
-        UpdateExpression="SET #v = #v + :one",
-        ExpressionAttributeNames={"#v": "version"},
-        ExpressionAttributeValues={":one": {"N": "1"}},
-    )
+    service.touch_connection("my_postgres")
     assert finished(service, job_id) == undisturbed["large"]
     assert manifest(service, job_id)["datasources"][0]["snapshots"] == 1
 
@@ -185,24 +164,6 @@ def test_a_live_lease_is_not_taken(service: Rig) -> None:
     finished(service, job_id)
 
 
-@pytest.mark.parametrize("point", [Point.ACCEPTED, Point.SENT, Point.DISPATCHED])
-def test_a_job_whose_submit_died_is_still_run_and_the_client_finds_it(service: Rig, point: Point) -> None:
-    """R-000-74, R-000-75: the transaction is all; the sweeper sends what was not sent."""
-    request = body(SMALL, f"submit {point}")
-    event = {
-        "version": "2.0",
-        "rawPath": "/v1/fetcher",
-        "headers": {"content-type": "application/json"},
-        "requestContext": {"http": {"method": "POST", "path": "/v1/fetcher"}, "stage": "$default"},
-        "body": json.dumps(request),
-        "isBase64Encoded": False,
-    }
-    assert service.invoke(SUBMIT, event, FETCHER_FAULT=point).outcome == "exited"
-    again = service.post(request)
-    assert again.status == 200, again
-    finished(service, again.json()["jobId"])
-
-
 def test_a_large_body_is_kept_in_s3_and_reads_back_the_same(service: Rig) -> None:
     """R-000-12: over 100 KB the item carries a reference only."""
     request = body(SMALL, "large body")
@@ -215,15 +176,6 @@ def test_a_large_body_is_kept_in_s3_and_reads_back_the_same(service: Rig) -> Non
     assert service.job(job_id)["filters"] == request["dataRequest"]["filters"]
     assert all(len(json.dumps(item, default=str)) < 16_000 for item in service.items())
     finished(service, job_id)
-
-
-@pytest.mark.parametrize("point", [Point.FINISHED, Point.NOTIFIED])
-def test_a_notification_that_was_never_sent_is_sent_by_the_sweeper(service: Rig, point: Point) -> None:
-    """R-000-72, R-000-73: the event waits in the outbox, written with the status."""
-    job_id = posted(service, SMALL, f"notify {point}")
-    killed(service, job_id, point)
-    assert service.job(job_id)["status"] == "completed"
-    assert set(event_ids(service, job_id)) == {f"fetcher.job.completed.{job_id}"}
 
 
 @pytest.mark.parametrize("point", [Point.PUBLISHED, Point.MARKED])

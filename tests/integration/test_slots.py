@@ -53,18 +53,9 @@ def held(service: Rig) -> dict[str, list[str]]:
     return found
 
 
-def record(service: Rig, job_id: str) -> dict[str, Any]:
-    """The stored record of a job."""
-    where = {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
-    found: dict[str, Any] = service.dynamodb.get_item(
-        TableName=service.env["FETCHER_MAIN_TABLE"], Key=where, ConsistentRead=True
-    )["Item"]
-    return found
-
-
 def number(service: Rig, job_id: str, attribute: str) -> int:
     """A number of the stored record."""
-    return int(record(service, job_id).get(attribute, {"N": "0"})["N"])
+    return int(service.record(job_id).get(attribute, {"N": "0"})["N"])
 
 
 def message(service: Rig, seconds: float = 20) -> Any:
@@ -227,7 +218,7 @@ def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig,
     assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
     counted = {name: number(service, waiting, name) for name in ("generation", "waits", "spentMs", "stalled", "tries")}
     assert counted == {"generation": 1, "waits": 1, "spentMs": 0, "stalled": 0, "tries": 0}
-    assert "claimToken" not in record(service, waiting)
+    assert "claimToken" not in service.record(waiting)
     service.sweep()
     assert service.job(waiting)["status"] == "processing"
     service.sqs.send_message(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"], MessageBody=found["Body"])
@@ -298,7 +289,7 @@ def test_a_worker_that_dies_when_it_begins_to_wait_is_followed_by_the_sweeper(
     with occupied(service, connections["one"]):
         killed(service, waiting, Point.HANDED_OVER)
     drained(service)
-    assert "claimToken" not in record(service, waiting)
+    assert "claimToken" not in service.record(waiting)
     assert service.job(waiting)["progress"]["current"] == "waiting for a slot"
     where = {"PK": {"S": f"T#default#EXTRACTION#{waiting}"}, "SK": {"S": "META"}}
     service.dynamodb.update_item(

@@ -38,9 +38,9 @@ class Point(StrEnum):
     # submit: a cancel; a result is erased
     CANCELING = "cancel-before-mark"
     CANCEL_MARKED = "cancel-after-mark"
-    ERASING = "erase-before-objects"
-    OBJECTS_ERASED = "erase-after-objects"
+    ERASING = "erase-before-mark"
     ERASED = "erase-after-mark"
+    OBJECTS_ERASED = "erase-after-objects"
 
     # extract: claim, protection of the sources, plan
     CLAIMING = "h-before-claim"

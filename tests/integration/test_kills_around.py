@@ -1,0 +1,14 @@
+"""Submit, notify, sweeper and dead letter are killed between any two effects; the job ends the same."""
+
+import pytest
+
+from tests.kills.matrix import Matrix
+from tests.kills.stories import AROUND, Cell
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.mark.parametrize("cell", AROUND, ids=str)
+def test_a_kill_changes_nothing(matrix: Matrix, cell: Cell) -> None:
+    """R-000-73, R-002-3, 4: same status, same bytes, one record, one event, no marker, slot or upload left."""
+    matrix.check(cell, "small", "one")

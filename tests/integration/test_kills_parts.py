@@ -1,0 +1,14 @@
+"""The worker is killed between any two effects of a job in parts; the job ends the same, with the same bytes."""
+
+import pytest
+
+from tests.kills.matrix import Matrix
+from tests.kills.stories import PARTS, Cell
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.mark.parametrize("cell", PARTS, ids=str)
+def test_a_kill_changes_nothing(matrix: Matrix, cell: Cell) -> None:
+    """R-000-73, R-002-3, 4: same status, same bytes, one record, one event, no marker, slot or upload left."""
+    matrix.check(cell, "large", "one")

@@ -1,0 +1,122 @@
+"""Plays what clients, queues and the sweeper's schedule do, with one handler armed to die."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fetcher.core.faults import ARMED, Point
+from tests.envelope import Envelope, Report
+from tests.kills.sources import Sources
+from tests.rig import EXTRACT, NOTIFY, SUBMIT, SWEEPER, Answer, Rig, http_event, sqs_event, until
+
+QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
+LIMIT_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Which handler dies where."""
+
+    handler: str
+    point: Point
+
+
+@dataclass(slots=True)
+class Driver:
+    """Plays a story against a service, with one handler armed. Use as a context."""
+
+    service: Rig
+    sources: Sources
+    folder: Path
+    kill: Kill | None = None
+    events: Counter[str] = field(default_factory=Counter)
+    _armed: dict[frozenset[tuple[str, str]], Envelope] = field(default_factory=dict)
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for envelope in self._armed.values():
+            envelope.__exit__(None, None, None)
+
+    @property
+    def killed(self) -> bool:
+        """Whether the armed point was visited."""
+        return self._flag.exists()
+
+    def invoke(self, handler: str, event: Any, **env: str) -> Report:
+        """Run a handler once, in the armed process if it is the one to die."""
+        if self.kill is not None and handler == self.kill.handler and not self.killed:
+            env = {**env, ARMED: f"{self.kill.point}:{self._flag}"}
+        if not env:
+            return self.service.invoke(handler, event)
+        chosen = frozenset({("handler", handler), *env.items()})
+        if chosen not in self._armed:
+            self._armed[chosen] = self.service.envelope(handler, env)
+        return self._armed[chosen].invoke(event)
+
+    def send(self, method: str, path: str, body: Any = None, **env: str) -> Answer:
+        """Send a request as a client does that asks again when it got no answer."""
+
+        def answered() -> Answer | None:
+            report = self.invoke(SUBMIT, http_event(method, path, body), **env)
+            if report.outcome == "exited":
+                return None
+            return Answer(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
+
+        answer: Answer = until(answered, f"an answer to {method} {path}")
+        return answer
+
+    def deliver(self, handler: str, **env: str) -> Report | None:
+        """Hand the next message of the handler's queue to it, as an event source does."""
+        queue = self.service.env[QUEUES[handler]]
+        received = self.service.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1).get("Messages", [])
+        if not received:
+            return None
+        report = self.invoke(handler, sqs_event(received[0]["Body"], received[0]["ReceiptHandle"]), **env)
+        if report.outcome == "response" and not report.payload["batchItemFailures"]:
+            self.service.sqs.delete_message(QueueUrl=queue, ReceiptHandle=received[0]["ReceiptHandle"])
+        return report
+
+    def drive(self, job_id: str, **extract: str) -> None:
+        """Let queues and sweeper do their work until the job has ended and its event has come."""
+
+        def over() -> bool:
+            self.sweep(job_id)
+            self.deliver(EXTRACT, **extract)
+            while self.deliver(NOTIFY) is not None:
+                self.take_events(0.2)
+            self.take_events(0.05)
+            published = any(job_id in event for event in self.events)
+            return published and self.service.job(job_id)["status"] in {"completed", "failed"}
+
+        until(over, f"the end of {job_id}", LIMIT_SECONDS)
+
+    def sweep(self, job_id: str) -> None:
+        """Let the sweeper run; what one took that died is due again after a quarter of an hour, which is now."""
+        if self.killed and self.kill is not None and self.kill.handler == SWEEPER:
+            self.service.hasten(job_id)
+        self.invoke(SWEEPER, {})
+
+    def settle(self, job_id: str) -> None:
+        """Let everything that is still due happen, until nothing is."""
+
+        def quiet() -> bool:
+            self.drive(job_id)
+            return not self.service.due(job_id) and not self.service.slots_held(job_id)
+
+        until(quiet, f"quiet after {job_id}", LIMIT_SECONDS)
+
+    def take_events(self, seconds: float) -> None:
+        """Count the events that were routed to the queue."""
+        for event in self.service.published(seconds):
+            self.events[event["detail"]["id"]] += 1
+
+    def lose(self, queue: str) -> None:
+        """Lose every message of a queue."""
+        self.service.sqs.purge_queue(QueueUrl=self.service.env[queue])
+
+    @property
+    def _flag(self) -> Path:
+        return self.folder / "killed"
