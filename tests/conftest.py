@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import stack as shared_stack
 from tests.kills.matrix import Matrix
@@ -14,6 +15,10 @@ from tests.rig import Rig, rig
 from tests.stack import Stack
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+# No time is asserted: a busy machine is slow, and right.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 UNIT = Path(__file__).parent / "unit"
 MAY_BE_SKIPPED = ("oracle: ",)

@@ -1,5 +1,6 @@
 """Sources that can be made to fail for a while: a wire that breaks, and a server whose share of the hour is used up."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Sources:
     service: Rig
     wire: FaultProxy
     administrator: Any
+    user: str
 
     def cut(self) -> None:
         """Reset the next connection to `my_shaky` after a few answers; those after it pass."""
@@ -37,7 +39,7 @@ class Sources:
         def refused() -> bool:
             at = self.service.stack["databases"]["my_mariadb"]
             try:
-                pymysql.connect(host=at["host"], port=at["port"], user=HOURLY, password=PASSWORD).close()
+                pymysql.connect(host=at["host"], port=at["port"], user=self.user, password=PASSWORD).close()
             except pymysql.err.OperationalError as error:
                 return "1226" in str(error)
             return False
@@ -52,7 +54,7 @@ class Sources:
         self.service.dynamodb.delete_item(TableName=self.service.env["FETCHER_MAIN_TABLE"], Key=gate)
 
     def _limit(self, connections: int) -> None:
-        self.administrator.execute(f"ALTER USER {HOURLY} WITH MAX_CONNECTIONS_PER_HOUR {connections}")
+        self.administrator.execute(f"ALTER USER {self.user} WITH MAX_CONNECTIONS_PER_HOUR {connections}")
         self.administrator.execute("FLUSH USER_RESOURCES")
 
 
@@ -65,8 +67,9 @@ def sources(service: Rig) -> Iterator[Sources]:
     at, sql = databases["my_mariadb"], databases["my_postgres"]
     opened = pymysql.connect(host=at["host"], port=at["port"], user=at["user"], password=at["password"])
     with closing(opened) as connection, connection.cursor() as cursor, faulty(sql["host"], sql["port"]) as wire:
-        cursor.execute(f"CREATE OR REPLACE USER {HOURLY} IDENTIFIED BY '{PASSWORD}'")
-        cursor.execute(f"GRANT SELECT ON *.* TO {HOURLY}")
+        user = f"hourly_{secrets.token_hex(4)}"  # the server is shared with other processes of the run
+        cursor.execute(f"CREATE USER {user} IDENTIFIED BY '{PASSWORD}'")
+        cursor.execute(f"GRANT SELECT ON *.* TO {user}")
         where = {"host": at["host"], "port": at["port"], "databaseName": at["database"]}
         answers = [
             service.register("my_postgres"),
@@ -74,10 +77,10 @@ def sources(service: Rig) -> Iterator[Sources]:
             service.register("my_third"),
             service.register(NARROW, limits={"maxWorkers": 1}),
             service.register(SHAKY, port=wire.port),
-            service.register(HOURLY, type="MYSQL", **where, userName=HOURLY, password=PASSWORD),
+            service.register(HOURLY, type="MYSQL", **where, userName=user, password=PASSWORD),
         ]
         assert {answer.status for answer in answers} == {201}, answers
         try:
-            yield Sources(service, wire, cursor)
+            yield Sources(service, wire, cursor, user)
         finally:
-            cursor.execute(f"DROP USER {HOURLY}")
+            cursor.execute(f"DROP USER {user}")
