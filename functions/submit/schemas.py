@@ -10,6 +10,7 @@ from fetcher.core import selection
 from fetcher.core.kinds import API_KINDS
 from fetcher.core.limits import DEFAULTS
 from fetcher.core.request import parse
+from fetcher.core.shapes import LONGEST
 from fetcher.model import OPERATORS, Request, Selection
 
 __all__ = ["API_KINDS", "Checked", "JobBody", "SelectionBody"]
@@ -37,7 +38,7 @@ _JOB_SCHEMA: dict[str, Any] = {
                         "maxProperties": 20,
                         "additionalProperties": {
                             "type": "array",
-                            "items": {"type": "string", "minLength": 1},
+                            "items": {"type": "string", "minLength": 1, "maxLength": LONGEST},
                             "minItems": 1,
                             "maxItems": 50,
                         },
@@ -89,7 +90,7 @@ _SELECTION_SCHEMA: dict[str, Any] = {
                 "maxProperties": 20,
                 "additionalProperties": {
                     "type": "array",
-                    "items": {"type": "string", "minLength": 1, "maxLength": selection.LONGEST},
+                    "items": {"type": "string", "minLength": 1, "maxLength": LONGEST},
                     "maxItems": 50,
                 },
             },

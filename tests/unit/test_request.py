@@ -109,6 +109,8 @@ def test_an_unknown_member_is_named(name: str) -> None:
         ({"mappedFields": {"pg": {"t": ["id", " "]}}}, "/dataRequest/mappedFields/pg/t/1"),
         ({"mappedFields": {"pg": {"t": ["a\0"]}}}, "/dataRequest/mappedFields/pg/t/0"),
         ({"mappedFields": {"pg": {"t": ["id"], "u": []}}}, "/dataRequest/mappedFields/pg/u"),
+        ({"mappedFields": {"pg": {"t": ["a", "b" * 513]}}}, "/dataRequest/mappedFields/pg/t/1"),
+        ({"mappedFields": {"pg": {"t" * 513: ["id"]}}}, f"/dataRequest/mappedFields/pg/{'t' * 128}…"),
         ({"mappedFields": {"": {"t": ["id"]}}}, "/dataRequest/mappedFields/"),
         ({"mappedFields": {"pg": {"t\0": ["id"]}}}, "/dataRequest/mappedFields/pg/t\0"),
         ({"mappedFields": {"pg": {"t": ["id"], "t ": ["id"]}}}, "/dataRequest/mappedFields/pg/t "),
@@ -116,7 +118,7 @@ def test_an_unknown_member_is_named(name: str) -> None:
     ],
 )
 def test_a_selection_that_means_nothing_is_refused(data_request: Any, pointer: str) -> None:
-    """R-000-2, R-000-16, R-000-17, R-000-34."""
+    """R-000-2, R-000-16, R-000-17, R-000-34, R-AWS-4."""
     assert problems({"dataRequest": data_request, "metadata": SOURCE}) == [("FET-0401", pointer)]
 
 

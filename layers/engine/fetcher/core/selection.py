@@ -18,9 +18,6 @@ BAD_SELECTION = "FET-0401"
 MISSING = "FET-0402"
 TOO_MANY = "FET-1061"
 
-LONGEST = 512
-"""No source has longer names, and the answer repeats each of them."""
-
 Kind = Literal["DATA_SOURCE_NOT_FOUND", "DATA_SOURCE_DOWN", "TABLE_NOT_FOUND", "FIELD_NOT_FOUND"]
 Selections = Mapping[str, tuple[Selection, ...]]
 
@@ -78,7 +75,7 @@ def _fields(value: Any, path: Path, limits: Limits, report: Report) -> tuple[str
     if "*" in value and tuple(value) != WILDCARD:
         report.add(BAD_SELECTION, path, '"*" must be the only entry; it already selects every field')
     for index, name in enumerate(value):
-        if fault := _fault(name):
+        if fault := name_fault(name):
             report.add(BAD_SELECTION, (*path, index), fault)
     return tuple(map(str, value))
 
@@ -87,10 +84,5 @@ def _named(found: Mapping[str, Any], path: Path, things: str, most: int, report:
     if len(found) > most:
         report.add(TOO_MANY, path, f"{len(found)} {things} are too many; {most} are allowed")
     for name in sorted(found):
-        if fault := _fault(name):
+        if fault := name_fault(name):
             report.add(BAD_SELECTION, (*path, name), fault)
-
-
-def _fault(name: Any) -> str | None:
-    long = isinstance(name, str) and len(name) > LONGEST
-    return f"a name has at most {LONGEST} characters" if long else name_fault(name)

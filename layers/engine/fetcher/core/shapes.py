@@ -23,6 +23,11 @@ def only(known: Iterable[str], found: Mapping[str, Any], path: Path, report: Rep
         report.add(UNKNOWN_MEMBER, (*path, name), f"there is no such member; known are {', '.join(known)}")
 
 
+LONGEST = 512
+"""Characters of a name. No source has longer ones, while answers, progress, errors and events repeat them, so that a
+longer one would not fit their items (R-AWS-3, R-AWS-4)."""
+
+
 def name_fault(name: Any) -> str | None:
     """Say what keeps a value from being a name, or None. Any other text is a name that may not exist."""
     if not isinstance(name, str):
@@ -31,4 +36,6 @@ def name_fault(name: Any) -> str | None:
         return "a name must not be blank"
     if "\0" in name:
         return "a name must not hold a NUL character"
+    if len(name) > LONGEST:
+        return f"a name has at most {LONGEST} characters"
     return None
