@@ -9,7 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fetcher.core.seal import START_OF_CHAIN, Chunk, chained
-from fetcher.model import Position
+from fetcher.model import Page, Position
+
+LARGEST_POSITION = 16 * 1024
+"""Bytes of a position's texts. A key may be as long as a document; the record holds it beside up to 1,250 parts, each
+of them twice, and DynamoDB ends it at 400 KB (R-AWS-3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,16 @@ class Checkpoint:
     def fits(self, plan_digest: str, versions: Mapping[str, int]) -> bool:
         """Whether a worker with this plan and these connections may go on from here (R-002-13)."""
         return self.mark is not None and self.plan_digest == plan_digest and self.versions == versions
+
+
+def marked(page: Page, table: int, rows: Sequence[int]) -> Mark | None:
+    """Describe the end of a page of the `table`th table, before whose page `rows` had been read of each.
+
+    None where nothing could go on: behind a row without a key, or with a huge one; a later part then counts for both.
+    """
+    if page.position is None or sum(len(text.encode()) for _, text in page.position.values) > LARGEST_POSITION:
+        return None
+    return Mark(table, page.position, (*rows[:-1], rows[-1] + page.rows))
 
 
 def chunks_of(parts: Sequence[Part]) -> tuple[Chunk, ...]:

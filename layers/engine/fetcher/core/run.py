@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from fetcher.core.checkpoint import Checkpoint, Mark
+from fetcher.core.checkpoint import Checkpoint, Mark, marked
 from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.faults import Point, reach
 from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
@@ -192,7 +192,7 @@ class Reader:
             for number, page in enumerate(session.read(query, after)):
                 self._stop.check()
                 if marking is not None:
-                    self._mark = _mark(page, *marking)
+                    self._mark = marked(page, *marking)
                 outlet.page(page.body, page.rows)
                 self._progress.page(page.rows, len(page.body))
                 if number == 0:
@@ -257,13 +257,6 @@ def _read_whole(session: Session, query: Query, rows: int) -> TableEntry:
     sampled = tuple(column.name for column in query.columns if column.type == UNSAMPLED)
     decrypted = session.decrypted(query) if isinstance(session, Decrypting) else ()
     return TableEntry(query, (Part(rows),), sampled, decrypted)
-
-
-def _mark(page: Page, table: int, rows: Sequence[int]) -> Mark | None:
-    """Describe the end of a page; a table without a key has no place to go on from."""
-    if page.position is None:
-        return None
-    return Mark(table, page.position, (*rows[:-1], rows[-1] + page.rows))
 
 
 @contextmanager
