@@ -46,6 +46,7 @@ def test_every_family_says_what_to_do() -> None:
     [
         ({}, "starting", Where()),
         ({"progress": {"current": "pg/public.a/b"}}, "reading", Where("pg", "public.a/b")),
+        ({"progress": {"current": "waiting for a slot"}}, "starting", Where()),
         ({"progress": {"current": "pg/t"}, "phase": "seal"}, "sealing", Where("pg", "t")),
         ({"attempts": 0}, None, Where()),
     ],
@@ -53,5 +54,6 @@ def test_every_family_says_what_to_do() -> None:
 def test_a_job_that_nobody_got_further_with_says_where_the_last_one_was(
     changed: dict[str, object], phase: str | None, where: Where
 ) -> None:
+    """B-43, design §6.1: a wait is no datasource, though the record says that it waits until somebody reads again."""
     error = stalled_error(replace(EXTRACTION, **changed))  # type: ignore[arg-type] # members by name
     assert (error.phase, error.where) == (phase, where)

@@ -10,6 +10,7 @@ from fetcher.aws.records import OUTBOX, SHARDS, Due, Outbox, outbox_from
 from fetcher.core.clock import from_rfc3339
 from fetcher.core.extraction import Extraction, from_item
 from fetcher.core.lifecycle import STALLED_LIMIT, SWEPT_MS, TABLE, Event
+from fetcher.core.progress import reading
 from fetcher.errors import CanceledError, FetcherError, TimedOutError, Where
 from fetcher.ports import Clock
 
@@ -38,11 +39,10 @@ def decide(extraction: Extraction, now: int, max_queued_ms: int) -> tuple[Action
 
 def stalled_error(extraction: Extraction) -> FetcherError:
     """The end of an extraction that five workers did not get further with; it says where the last one was."""
-    datasource, _, table = str(extraction.progress.get("current", "")).partition("/")
-    where = Where(datasource or None, table or None)
+    where = Where(*reading(extraction.progress))
     error = FetcherError("the job was tried five times without getting further", where=where)
     if extraction.attempts:
-        error.phase = "sealing" if extraction.phase == "seal" else "reading" if table else "starting"
+        error.phase = "sealing" if extraction.phase == "seal" else "reading" if where.table else "starting"
     return error
 
 

@@ -20,6 +20,15 @@ def waiting(progress: Mapping[str, Any], for_what: str) -> dict[str, Any]:
     return {**kept, "current": f"{WAITING}{for_what}"}
 
 
+def reading(progress: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the datasource and the table that are being read; neither while something is waited for."""
+    current = str(progress.get("current", ""))
+    if current.startswith(WAITING):
+        return None, None
+    datasource, _, table = current.partition("/")
+    return datasource or None, table or None
+
+
 def at_the_end(progress: Mapping[str, Any]) -> dict[str, Any]:
     """Say what stays true when the extraction has ended: nothing is waited for any more."""
     if str(progress.get("current", "")).startswith(WAITING):
