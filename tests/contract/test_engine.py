@@ -166,7 +166,7 @@ def test_the_same_rows_give_the_same_bytes(reader: Reader) -> None:
 @pytest.mark.parametrize("stop", [1, 2, 7, 100])
 @pytest.mark.parametrize("table", ["events", "pairs"])
 def test_a_read_resumed_after_any_page_misses_and_repeats_nothing(reader: Reader, table: str, stop: int) -> None:
-    """R-002-19: the position is the last row's key, and the next read begins behind it."""
+    """R-002-7, R-002-19: from the start, or behind a position, which is the last row's key."""
     query = reader.plan(table, page_bytes=150)
     whole = b",".join(page.body for page in reader.pages(query))
     with engine(reader.source.to.kind).connect(

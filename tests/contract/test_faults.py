@@ -118,7 +118,7 @@ def test_what_the_caller_raises_inside_a_session_stays_itself(source: Source) ->
 @pytest.mark.parametrize("after", [5_000, 300_000])
 @pytest.mark.parametrize("fault", [fault for fault in get_args(Fault) if fault not in {"none", "stall"}])
 def test_a_cut_wire_is_never_an_end_of_data(source: Source, fault: Fault, after: int) -> None:
-    """R-002-83: every iteration error fails the read, at whatever byte it happens."""
+    """R-002-9, R-002-83: only the source ends a read; every iteration error fails it, at whatever byte."""
     with faulty(source.to.host, source.to.port) as proxy:
         with pytest.raises(UnavailableError), opened(source, replace(source.to, port=proxy.port)) as session:
             query = Reader(session, source).plan("million", page_bytes=10_000)

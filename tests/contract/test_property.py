@@ -40,7 +40,7 @@ def flat(row: Mapping[str, Any]) -> dict[str, str | None]:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), page_bytes=st.integers(1, 400), stops=st.lists(st.integers(1, 4), max_size=3))
 def test_delivered_rows_are_the_table(source: Source, data: st.DataObject, page_bytes: int, stops: list[int]) -> None:
-    """R-002-18..22: ties, composite keys, NULLs and odd values; any page size, stopped and resumed anywhere."""
+    """R-002-11, 18..22: ties, composite keys, NULLs and odd values; any page size, stopped and resumed anywhere."""
     types, keys, rows = data.draw(tables(import_module(f"tests.contract.kinds.{source.to.kind}").RANDOM))
     names = [f"c{at}" for at in range(len(types))]
     source.create("random", dict(zip(names, types, strict=True)), names[:keys], rows)

@@ -14,6 +14,7 @@ def packages() -> Path:
 
 
 def test_it_stays_under_120_mb_unzipped(packages: Path) -> None:
+    """R-AWS-6: Lambda takes 250 MB, functions and layers together."""
     assert size(packages) < LIMIT == 120_000_000
 
 

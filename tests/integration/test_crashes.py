@@ -115,6 +115,17 @@ def test_a_take_over_goes_on_from_the_checkpoint(service: Rig, undisturbed: dict
     assert "one_snapshot" in [claim["code"] for claim in manifest(service, job_id)["notProven"]]
 
 
+def test_a_part_is_stored_before_the_checkpoint_that_trusts_it(service: Rig, undisturbed: dict[str, bytes]) -> None:
+    """R-002-5, R-002-6, R-002-10: between the two, what is stored is read once more, and the bytes are the same."""
+    job_id = posted(service, LARGE, "page and checkpoint")
+    killed(service, job_id, Point.PART_SENT)
+    known = service.record(job_id)["checkpoint"]["M"]
+    upload = {"Bucket": service.env["FETCHER_BUCKET"], "Key": known["key"]["S"], "UploadId": known["uploadId"]["S"]}
+    assert len(service.s3.list_parts(**upload)["Parts"]) == 1
+    assert (known["parts"]["L"], "mark" in known) == ([], False)
+    assert finished(service, job_id) == undisturbed["large"]
+
+
 def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig, undisturbed: dict[str, bytes]) -> None:
     """R-004-69, R-AWS-5: seconds an attempt, ten attempts and more, the same bytes as in one.
 

@@ -1,30 +1,15 @@
 """Each defect that the service this one replaces had (B-01 to B-68) is named by the tests that would fail on it."""
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from infra.local.places import ROOT
+from tests.docstrings import docstrings
 
 DEFECTS = frozenset(f"B-{number:02}" for number in range(1, 69))
 NAMED = re.compile(r"\bB-(\d\d)(?:\.\.(\d\d))?\b")
 
 NOT_APPLICABLE: Mapping[str, str] = {}
 """What cannot occur here, with the reason; such a defect needs no test."""
-
-LATER = DEFECTS - {
-    *("B-01", "B-02", "B-07", "B-08", "B-09", "B-10", "B-11", "B-15", "B-16", "B-17", "B-18", "B-23", "B-24", "B-25"),
-    *("B-41", "B-42", "B-45", "B-46", "B-47", "B-48", "B-57", "B-58", "B-59", "B-60", "B-63", "B-64"),
-}
-"""What this list does not demand yet."""
-
-
-def docstrings() -> Iterator[str]:
-    """Yield what each test says of itself."""
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                yield ast.get_docstring(node) or ""
 
 
 def named() -> set[str]:
@@ -34,11 +19,11 @@ def named() -> set[str]:
 
 
 def test_every_defect_has_a_test_that_names_it() -> None:
-    assert DEFECTS - LATER - NOT_APPLICABLE.keys() - named() == set()
+    """And no test names one that nobody knows."""
+    assert named() == DEFECTS - NOT_APPLICABLE.keys()
 
 
-def test_the_lists_name_what_there_is() -> None:
-    """A defect that cannot occur has no test, and no test names one that nobody knows."""
-    assert named() <= DEFECTS
-    assert NOT_APPLICABLE.keys() <= DEFECTS - LATER - named()
+def test_what_cannot_occur_says_why() -> None:
+    """A reason for each, and only for what is a defect."""
+    assert NOT_APPLICABLE.keys() <= DEFECTS
     assert all(len(reason) > 20 for reason in NOT_APPLICABLE.values())

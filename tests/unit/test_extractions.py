@@ -1,67 +1,25 @@
 """Accepting, claiming and ending in a table: who wins, and what the losers learn."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from fetcher.aws.extractions import Extractions
 from fetcher.aws.outboxes import Outboxes
 from fetcher.aws.records import Accepted, Completed, Duplicate, Failed
 from fetcher.aws.sweeping import Action, Overdue, decide
+from fetcher.core.canonical import dumps
 from fetcher.core.clock import rfc3339
 from fetcher.core.extraction import Extraction
 from fetcher.core.lifecycle import Status
-from fetcher.errors import CanceledError, FetcherError, LostClaimError
+from fetcher.core.request import MAX_METADATA_BYTES
+from fetcher.core.shapes import LONGEST
+from fetcher.errors import CanceledError, FetcherError, LostClaimError, Where
+from fetcher.model import Limits
+from tests.unit.conftest import START, Clock
 
 LEASE, WINDOW, DISPATCH = 60_000, 300_000, 30_000
-START = 1_800_000_000_000
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def client() -> Iterator[Any]:
-    with mock_aws():
-        made: Any = boto3.client("dynamodb", "us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-        names = ("PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK")
-        attributes = [{"AttributeName": name, "AttributeType": "S"} for name in names]
-        made.create_table(
-            TableName="main",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[*attributes, {"AttributeName": "lookAt", "AttributeType": "N"}],
-            KeySchema=keys("PK", "SK"),
-            GlobalSecondaryIndexes=[
-                {"IndexName": "GSI1", "KeySchema": keys("GSI1PK", "GSI1SK"), "Projection": {"ProjectionType": "ALL"}},
-                {
-                    "IndexName": "GSI2",
-                    "KeySchema": keys("GSI2PK", "lookAt"),
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                },
-            ],
-        )
-        yield made
-
-
-def keys(partition: str, sort: str) -> Any:
-    """A key schema."""
-    return [{"AttributeName": partition, "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
 @pytest.fixture
@@ -83,7 +41,7 @@ def accepted(table: Extractions, clock: Clock, name: str = "a", tenant: str = "d
 
 @pytest.mark.parametrize(("age", "duplicate"), [(0, True), (299_999, True), (300_000, False), (900_000, False)])
 def test_the_window_is_read_from_the_stored_time(table: Extractions, clock: Clock, age: int, duplicate: bool) -> None:
-    """R-000-54: duplicate at 299.999 s, new at 300.000 s; the expiry of items has no say."""
+    """B-05, R-000-54: duplicate at 299.999 s, new at 300.000 s; the expiry of items has no say."""
     first = accepted(table, clock)
     clock.now += age
     assert table.duplicate("default", first.request_hash) == ((Duplicate("a"), None) if duplicate else (None, None))
@@ -308,6 +266,47 @@ def test_a_cancel_that_comes_first_makes_the_sweepers_end_a_canceled_one(table: 
     assert table.cancel("default", "a")
     ended = table.terminate(read_before, Failed(FetcherError("x")), claimed=False)
     assert ended.error == {**CanceledError("the job was canceled").public(), "phase": "queued"}
+
+
+def test_metadata_named_like_our_own_attributes_changes_nothing(table: Extractions, client: Any, clock: Clock) -> None:
+    """B-06, R-000-9: it is kept as one text beside the record, and comes back in the event."""
+    text = '{"source":"payments","status":"completed","claimToken":"w9","terminalEventPending":true,"generation":7}'
+    made = table.accept(replace(job("a", clock), metadata=text), None)
+    assert isinstance(made, Extraction)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    assert (claimed.status, claimed.claim, claimed.generation) == (Status.PROCESSING, "w1", 0)
+    assert table.terminate(claimed, Completed({"path": "p"}), claimed=True).status is Status.COMPLETED
+    outbox = Outboxes(client, "main", clock, dispatch_ms=DISPATCH).get("default", "a")
+    assert outbox is not None
+    assert f'"metadata":{text}' in outbox.detail
+
+
+def test_the_largest_event_is_an_entry(table: Extractions, client: Any, clock: Clock) -> None:
+    """R-AWS-4: metadata and names are the parts of it that a caller makes long, and are bounded."""
+    metadata = dumps({"source": "payments", "x": "\U0001f389" * 2_000})
+    assert len(metadata.encode()) <= MAX_METADATA_BYTES
+    made = table.accept(replace(job("a", clock, "t" * 256), metadata=metadata), None)
+    assert isinstance(made, Extraction)
+    where = Where("d" * 100, "\U0001f389" * LONGEST, "\U0001f389" * LONGEST)
+    table.terminate(made, Failed(FetcherError("x" * 1_000, where=where)), claimed=False)
+    outbox = Outboxes(client, "main", clock, dispatch_ms=DISPATCH).get("t" * 256, "a")
+    assert outbox is not None
+    assert len(outbox.detail.encode()) < 256 * 1024 // 8
+
+
+def test_a_transaction_of_the_widest_job_is_far_from_its_bound(table: Extractions, client: Any, clock: Clock) -> None:
+    """R-AWS-3: at most 100 actions; ten datasources have thirteen at the start and twelve at the end."""
+    actions: list[int] = []
+    client.meta.events.register(
+        "provide-client-params.dynamodb.TransactWriteItems",
+        lambda params, **_: actions.append(len(params["TransactItems"])),
+    )
+    connections = {f"d{number}": f"c{number}" for number in range(Limits().datasources)}
+    made = table.accept(replace(job("a", clock), connections=connections), None)
+    assert isinstance(made, Extraction)
+    table.terminate(made, Failed(FetcherError("x")), claimed=False)
+    assert actions == [13, 12]
 
 
 @pytest.mark.parametrize("number", ["1e400", "1.10", "-0", "0.12345678901234567890"])

@@ -114,7 +114,7 @@ def test_nothing_happens_after_the_end(event: Event, status: Status) -> None:
 
 
 def test_a_dead_lease_is_taken_and_counted_and_a_live_one_is_not() -> None:
-    """R-000-69: only after the lease's end, and the former owner can write nothing from then on."""
+    """B-03, R-000-69: only after the lease's end, and the former owner can write nothing from then on."""
     first = after(NEW, Event.CLAIM, "w1", 0, old_message=False)
     assert first is not None
     assert after(first, Event.TAKE_OVER, "w2", LEASE, old_message=False) is None

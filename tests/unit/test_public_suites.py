@@ -1,23 +1,12 @@
 """Every scenario of the public system's suites is shown by a test that names it, or left out with a reason."""
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
+from tests.docstrings import docstrings
 from tests.public_suites import LEFT_OUT, numbers
 
-TESTS = Path(__file__).parents[1]
 NUMBER = re.compile(r"§(13\.(?:[1-8]|10)-\d+)")
-
-
-def docstrings() -> Iterator[str]:
-    """The docstring of every test function."""
-    for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                yield ast.get_docstring(node) or ""
 
 
 def named() -> set[str]:

@@ -1,51 +1,17 @@
 """Source slots and gates: who gets one, who waits, and what heals by itself (design §4, items 3 and 4)."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moto import mock_aws
 
 from fetcher.aws.gates import CLOSE, Gates
 from fetcher.aws.slots import FREE, RENEW, TAKE, Holder, Slots
 from fetcher.core.rules import applied, holds
+from tests.unit.conftest import START, Clock
 
 LEASE = 60_000
-START = 1_800_000_000_000
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def client() -> Iterator[Any]:
-    with mock_aws():
-        made: Any = boto3.client("dynamodb", "us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-        made.create_table(
-            TableName="main",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("PK", "SK")],
-            KeySchema=[
-                {"AttributeName": "PK", "KeyType": "HASH"},
-                {"AttributeName": "SK", "KeyType": "RANGE"},
-            ],
-        )
-        yield made
 
 
 @pytest.fixture
