@@ -18,7 +18,6 @@ from fetcher.engines._oracle.names import Owners, owner
 from fetcher.engines._oracle.types import READABLE, TYPES, declared, encoding, kind, width
 from fetcher.engines._sql import Where
 from fetcher.errors import (
-    CanceledError,
     FetcherError,
     InvalidRequestError,
     LimitError,
@@ -274,7 +273,7 @@ def raised(text: str, cause: BaseException | None = None) -> oracledb.Error:
         ("ORA-01456", InvalidRequestError),
         ("ORA-01861", InvalidRequestError),
         ("ORA-01031", RefusedError),
-        ("ORA-01013", CanceledError),
+        ("ORA-01013", UnavailableError),
         ("ORA-01489", LimitError),
         ("DPY-4024", TimedOutError),
         ("ORA-02393", LimitError),

@@ -104,6 +104,12 @@ def test_the_errors_of_aws_are_shown_as_they_are() -> None:
     assert rendered_aws() in PAGE
 
 
+def test_no_source_says_that_a_job_was_canceled() -> None:
+    """Design §6.1: only we know what was asked of us; what another ended there is tried again."""
+    families = {meaning.family.family for _, table in tables() for meaning in table.meanings.values()}
+    assert families == {"invalid", "refused", "unavailable", "limit", "timeout"}
+
+
 def test_only_what_is_unavailable_may_ask_for_a_wait() -> None:
     """Design §8: and the wait reaches whoever decides about it."""
     waits = [meaning for _, table in tables() for meaning in table.meanings.values() if meaning.wait is not None]

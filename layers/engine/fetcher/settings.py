@@ -12,6 +12,7 @@ from fetcher.model import Limits
 Networks = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
 
 DATASOURCES_VARIABLE = "FETCHER_DATASOURCES_SECRET_ID"
+"""Read by `fetcher.aws.operated`, together with the variables that the secret completes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,6 @@ class Settings:
     notifications_queue: str
     key_id: str
     master_secret: str
-    datasources_secret: str
     authorizer: str
     tenant_claim: str
     products_claim: str
@@ -59,7 +59,6 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
         notifications_queue=env.get("FETCHER_NOTIFICATIONS_QUEUE_URL", ""),
         key_id=env.get("FETCHER_KEY_ID", ""),
         master_secret=env.get("FETCHER_MASTER_SECRET_ID", ""),
-        datasources_secret=env.get(DATASOURCES_VARIABLE, ""),
         authorizer=env.get("FETCHER_AUTHORIZER", "iam"),
         tenant_claim=env.get("FETCHER_TENANT_CLAIM", "tenant"),
         products_claim=env.get("FETCHER_PRODUCTS_CLAIM", "products"),

@@ -11,7 +11,6 @@ import oracledb
 
 from fetcher.engines._errors import Meaning, table
 from fetcher.errors import (
-    CanceledError,
     FetcherError,
     InvalidRequestError,
     LimitError,
@@ -42,7 +41,7 @@ WRITES = Meaning(InvalidRequestError, "the table changes something when it is re
 VIEW = Meaning(InvalidRequestError, "Oracle cannot run the view")
 TOO_LARGE = Meaning(LimitError, "a row is too large for Oracle to render")
 TIMED_OUT = Meaning(TimedOutError, "the time allowed for Oracle ran out")
-CANCELED = Meaning(CanceledError, "Oracle canceled the read")
+INTERRUPTED = Meaning(UnavailableError, "Oracle interrupted the read")
 
 
 def _coded(prefix: str, *groups: tuple[Meaning, Iterable[int]]) -> Iterator[tuple[str, Meaning]]:
@@ -67,7 +66,7 @@ ERRORS: Mapping[str, Meaning] = dict(
             (ROLLED_BACK, (8177, 1002, 25402, 25408)),
             (TOO_OLD, (1555, 22924)),
             (BROKEN, (28, 2396, 2399, 3113, 3114, 3135, 12152, 12170, 12537, 12547, 12571, 12592)),
-            (CANCELED, (1013,)),
+            (INTERRUPTED, (1013,)),  # by somebody else: what we cancel, the watchdog knows
             (WRITES, (1456, 14551, 14552, 16000)),
             (VIEW, (1427, 1476, 4063, 4064, 4065, 4068, 6502, 6512, 24344)),
             (VIEW, range(20000, 21000)),  # raised by the application
