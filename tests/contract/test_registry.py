@@ -1,5 +1,7 @@
 """The folder is the registry, and a kind is one module in it (design §7.1)."""
 
+from importlib import import_module
+
 import pytest
 
 from fetcher.engines import engine, kinds
@@ -25,3 +27,13 @@ def test_a_sixth_kind_is_one_module_and_one_fixture() -> None:
         "tests/contract/test_registry.py",
     }
     assert "sqlite" in KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_leaves_out_is_there(kind: str) -> None:
+    """A shared test, or a module of them, that got another name would quietly be no exception any more."""
+    modules = {file.stem: file.read_text() for file in (ROOT / "tests" / "contract").glob("test_*.py")}
+    for name, reason in getattr(import_module(f"tests.contract.kinds.{kind}"), "DIFFERENT", {}).items():
+        bare = name.partition("[")[0]
+        assert bare in modules or any(f"def {bare}(" in text for text in modules.values()), name
+        assert reason

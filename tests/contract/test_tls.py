@@ -10,8 +10,8 @@ from dataclasses import replace
 import oracledb
 import pytest
 
-from fetcher.core.kinds import API_NAMES, TLS_MODES
-from fetcher.engines import engine, kinds
+from fetcher.core.kinds import API_KINDS, TLS_MODES
+from fetcher.engines import engine
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Query, Secret
 from infra.local.places import StackError
@@ -124,7 +124,7 @@ def test_a_mode_does_what_it_says_with_every_server(guards: Callable[[str], Guar
 
 def test_every_mode_of_every_kind_is_in_the_table() -> None:
     """R-000-100: the modes that the API takes are those of the table, and `strict`."""
-    known = {kind: {*TLS_MODES[API_NAMES[kind]]} - {"strict"} for kind in kinds()}
+    known = {API_KINDS[name]: {*modes} - {"strict"} for name, modes in TLS_MODES.items()}
     assert {kind: {*modes} for kind, modes in MODES.items()} == known
 
 

@@ -14,6 +14,10 @@ from tests.contract.kinds import EVENTS, HEAVY, ODD_NAMES, Rows, Source, shown
 _WIRE = "a library in our own process: no wire that could break, and no server that could go on"
 _USERS = "no users and no rights"
 DIFFERENT = {
+    "test_wire": _WIRE,
+    "test_leaving": _WIRE,
+    "test_tls": _WIRE,
+    "test_a_read_is_seen_at_the_server_under_the_extractions_name": _WIRE,
     "test_a_session_only_reads": "other SQL: its files are opened with `mode=ro`",
     "test_a_nul_in_a_value_is_invalid": "text may hold NUL",
     "test_a_table_without_the_right_to_read_it_is_refused": _USERS,
