@@ -15,7 +15,7 @@ from fetcher.aws import queues
 from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.faults import Point, reach
 
-LONGEST_WAIT = 60
+LONGEST_HIDDEN = 60
 """Seconds until a message whose handling failed is seen again, at most; the queue's own timeout is hours."""
 
 processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
@@ -43,7 +43,7 @@ def _soon(record: SQSRecord) -> None:
     """Shorten the wait; if that fails too, the sweeper is quicker than the queue."""
     try:
         queues.look_again(
-            services().sqs, services().settings.work_queue, record.receipt_handle, randint(1, LONGEST_WAIT)
+            services().sqs, services().settings.work_queue, record.receipt_handle, randint(1, LONGEST_HIDDEN)
         )
         reach(Point.HIDDEN)
     except (ClientError, BotoCoreError):

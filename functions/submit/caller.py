@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fetcher.core.tenants import DEFAULT_TENANT, TENANT
 from fetcher.errors import InvalidRequestError, Problem
 from fetcher.settings import Settings
 
-DEFAULT_TENANT = "default"
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 _PRODUCT = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -39,7 +38,7 @@ def caller_of(context: Mapping[str, Any], settings: Settings) -> Caller:
         return Caller(DEFAULT_TENANT, f"{settings.authorizer}:{principal}")
     claims = claims_of(context)
     tenant = str(claims.get(settings.tenant_claim, ""))
-    if not _TENANT.fullmatch(tenant):
+    if not TENANT.fullmatch(tenant):
         raise InvalidRequestError("the token names no tenant", code="FET-2008")
     products = claims.get(settings.products_claim)
     allowed = None if products is None else frozenset(str(products).lower().split())

@@ -13,7 +13,8 @@ from typing import Any
 
 import boto3
 
-from fetcher.core.seal import DEFAULT_TENANT, KeyRing
+from fetcher.core.seal import KeyRing
+from fetcher.core.tenants import DEFAULT_TENANT
 from infra.local import endpoint as embedded
 from infra.local import mariadb, postgresql, sample, secantus
 from infra.local.deploy import Deployment, deploy, remove

@@ -2,10 +2,11 @@
 
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from struct import pack
+
+from tests.contract.serving import served
 
 REFUSE, REDIRECT, DATA = 4, 5, 6
 
@@ -48,20 +49,11 @@ def _answering(packets: bytes) -> Answer:
     return answer
 
 
-@contextmanager
-def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[int]:
+def listening(answer: Answer, tls: ssl.SSLContext | None = None) -> AbstractContextManager[int]:
     """Answer every client on a free port of 127.0.0.1, behind TLS if there is a context."""
 
     def serve(wire: socket.socket) -> None:
-        with suppress(OSError), wire, tls.wrap_socket(wire, server_side=True) if tls else wire as spoken:
+        with tls.wrap_socket(wire, server_side=True) if tls else wire as spoken:
             answer(spoken)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
+    return served(serve)

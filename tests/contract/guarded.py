@@ -9,9 +9,8 @@ handshake is over, which is as far as one gets without a server.
 import socket
 import ssl
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.certificates import Authority, Identity, identified, server_context, 
 from tests.contract import tlsfront
 from tests.contract.fake_oracle_listener import listening, refusing
 from tests.contract.kinds.sqlserver import need_driver
+from tests.contract.serving import served
 from tests.faultproxy import faulty
 from tests.stack import Stack
 
@@ -202,24 +202,14 @@ NOT_SUPPORTED = bytes.fromhex("04 01 001a 0000 01 00  00 000b 0006  01 0011 0001
 """The answer to PRELOGIN of a server without encryption (MS-TDS 2.2.6.5: version, ENCRYPT_NOT_SUP)."""
 
 
-@contextmanager
-def _without_tls() -> Iterator[int]:
+def _without_tls() -> AbstractContextManager[int]:
     def serve(wire: socket.socket) -> None:
-        with suppress(OSError), wire:
-            wire.recv(4096)
-            wire.sendall(NOT_SUPPORTED)
-            while wire.recv(4096):
-                pass
+        wire.recv(4096)
+        wire.sendall(NOT_SUPPORTED)
+        while wire.recv(4096):
+            pass
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
+    return served(serve)
 
 
 SERVING: Mapping[str, Callable[[Stack], AbstractContextManager[Guarded]]] = {

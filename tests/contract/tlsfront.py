@@ -3,8 +3,10 @@
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+from tests.contract.serving import served
 
 HANDSHAKE = b"\x16"
 
@@ -27,26 +29,17 @@ def refusing(target: Address) -> AbstractContextManager[int]:
     return _fronting(target, looked_at)
 
 
-@contextmanager
-def _fronting(target: Address, greeted: Callable[[socket.socket], socket.socket]) -> Iterator[int]:
+def _fronting(target: Address, greeted: Callable[[socket.socket], socket.socket]) -> AbstractContextManager[int]:
     """Serve on a free port of 127.0.0.1."""
 
     def serve(client: socket.socket) -> None:
-        with suppress(OSError), client, greeted(client) as inside:
+        with greeted(client) as inside:
             server = socket.create_connection(target)
             threading.Thread(target=_copied, args=(server, inside), daemon=True).start()
             with server:
                 _copied(inside, server)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
+    return served(serve)
 
 
 def _copied(source: socket.socket, target: socket.socket) -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from fetcher.core.audit import verify_manifest
-from fetcher.core.seal import DEFAULT_TENANT, KeyRing
+from fetcher.core.seal import KeyRing
+from fetcher.core.tenants import DEFAULT_TENANT
 from fetcher.errors import FetcherError
 from fetcher_cli import console
 from fetcher_cli.errors import FailedError, UsageError

@@ -17,16 +17,15 @@ from fetcher.aws.secrets import Reference, reference_problem
 from fetcher.aws.stored import Stored
 from fetcher.core.canonical import dumps
 from fetcher.core.kinds import API_KINDS, CONFIG_NAME, PLUGIN_CRM, PORTS, tls_problem
+from fetcher.core.tenants import DEFAULT_TENANT, TENANT
 from fetcher.model import Connection, Secret
 
 NAMESPACE = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
-DEFAULT_TENANT = "default"
 
 _VARIABLE = re.compile(r"DATASOURCE_([A-Za-z0-9]+)_([A-Z_]+)")
 _NEEDED = ("CONFIG_NAME", "TYPE", "HOST", "DATABASE", "USER")
 _OTHERS = ("TENANT", "PORT", "SCHEMA", "PASSWORD", "SECRET_ID", "SECRET_FIELD", "OPTIONS", "SSLMODE")
 _MEMBERS = {*_NEEDED, *_OTHERS, "SSL_CA", "SSL_CERT", "SSL_KEY"}
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 
 KEYS: Mapping[str, str] = {
     "HASH_KEY": "CRYPTO_HASH_SECRET_KEY_PLUGIN_CRM",
@@ -178,7 +177,7 @@ def _problems(members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield member, "is missing"
     if not re.fullmatch(CONFIG_NAME, members.get("CONFIG_NAME", "")):
         yield "CONFIG_NAME", "must be 3 to 100 letters, digits, '-' or '_'"
-    if not _TENANT.fullmatch(members.get("TENANT", DEFAULT_TENANT)):
+    if not TENANT.fullmatch(members.get("TENANT", DEFAULT_TENANT)):
         yield "TENANT", "is no tenant's name"
     kind = members.get("TYPE", "")
     if API_KINDS.get(kind) not in engines.kinds():

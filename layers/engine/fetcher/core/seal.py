@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fetcher.core.tenants import DEFAULT_TENANT
 from fetcher.errors import FetcherError
 
-DEFAULT_TENANT = "default"
 KEY_INFO = "fetcher-external-hmac-v1"
 SHORTEST_MASTER_KEY = 32
 BLOCK = 1024 * 1024
