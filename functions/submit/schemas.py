@@ -7,13 +7,10 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from fetcher.core import selection
-from fetcher.core.kinds import API_KINDS
 from fetcher.core.limits import DEFAULTS
 from fetcher.core.request import parse
 from fetcher.core.shapes import LONGEST
 from fetcher.model import OPERATORS, Request, Selection
-
-__all__ = ["API_KINDS", "Checked", "JobBody", "SelectionBody"]
 
 _Filter = {"type": "object", "propertyNames": {"enum": list(OPERATORS)}, "additionalProperties": {"type": "array"}}
 _JOB_SCHEMA: dict[str, Any] = {

@@ -35,5 +35,6 @@ def test_what_a_kind_leaves_out_is_there(kind: str) -> None:
     modules = {file.stem: file.read_text() for file in (ROOT / "tests" / "contract").glob("test_*.py")}
     for name, reason in getattr(import_module(f"tests.contract.kinds.{kind}"), "DIFFERENT", {}).items():
         bare = name.partition("[")[0]
-        assert bare in modules or any(f"def {bare}(" in text for text in modules.values()), name
+        is_test = name.startswith("test_")  # else it is something that the server does and a stand-in does not
         assert reason
+        assert not is_test or bare in modules or any(f"def {bare}(" in text for text in modules.values()), name

@@ -255,8 +255,8 @@ def test_the_documented_actions_are_those_of_the_code() -> None:
 
 
 def test_it_is_said_what_each_kind_was_tested_against() -> None:
+    from fetcher.core.kinds import API_KINDS
     from fetcher.engines import kinds
-    from submit.schemas import API_KINDS
 
     documented = {API_KINDS[row[1].strip("`")] for row in rows(README, "kind")}
     assert documented == set(kinds())
