@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -86,3 +87,50 @@ def test_a_search_path_of_the_user_never_chooses_the_table(source: Source) -> No
             assert len(Reader(session, source).ids("events")) == EVENTS
     finally:
         source.run(f"ALTER ROLE {source.to.user} RESET search_path; DROP SCHEMA shadow CASCADE")
+
+
+SETTLED = r"""
+CREATE TABLE settled (id int PRIMARY KEY, price money, prices money[], tags text[], boxes box[], numbers oid[],
+                      named name, at timestamp, moment timestamptz, days timestamp[], span interval, born date, share float8,
+                      bytes bytea, blobs bytea[], bits bit(3), letter "char");
+INSERT INTO settled VALUES (1, 12.5, '{1.5,NULL}', '{a,NULL,"NULL"}', '{(1,1),(0,0);(2,2),(1,1)}', '{1,2}', 'abc',
+  '0044-03-15 12:00 BC', '10000-01-02 03:04:05.678-05', '{2026-01-02,NULL,infinity}', '1 year -3 days 04:05:06.7',
+  '0001-12-31 BC', 0.1::float8 + 0.2, '\xdeadbeef', '{"\\xdead",NULL}', '101', 'x');
+CREATE TABLE searched (id int PRIMARY KEY, tags int[]);
+INSERT INTO searched SELECT i, '{1}' FROM generate_series(1, 3000) i;
+CREATE INDEX ON searched USING gin (tags);
+"""
+OTHERWISE = {
+    "datestyle": "'SQL, DMY'",
+    "intervalstyle": "iso_8601",
+    "timezone": "'America/St_Johns'",
+    "extra_float_digits": "-5",
+    "bytea_output": "escape",
+    "standard_conforming_strings": "off",
+    "quote_all_identifiers": "on",
+    "array_nulls": "off",
+    "transform_null_equals": "on",
+    "gin_fuzzy_search_limit": "5",
+    "enable_seqscan": "off",
+    "default_transaction_isolation": "serializable",
+}
+"""What a role or a database may have set, each away from its default; without scans, a search goes by its index."""
+
+
+def test_no_setting_of_a_role_changes_a_value_or_loses_a_row(source: Source) -> None:
+    """`design.md` §7.2: prices came in the locale's text, arrays fell apart, and a GIN index found 5 rows of 3,000."""
+
+    def rows() -> tuple[list[dict[str, Any]], int]:
+        with connect(source.to, source.secret, seconds=20, application="settings") as session:
+            reader = Reader(session, source)
+            return reader.rows("settled"), len(reader.ids("searched", ("tags", "eq", ("{1}",))))
+
+    source.run(SETTLED)
+    before = rows()
+    assert before[1] == 3000
+    for name, value in OTHERWISE.items():
+        source.run(f"ALTER ROLE {source.to.user} SET {name} = {value}")
+    try:
+        assert rows() == before
+    finally:
+        source.run(f"ALTER ROLE {source.to.user} RESET ALL; DROP TABLE settled, searched")

@@ -26,6 +26,9 @@ SETTINGS: Mapping[str, str] = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
+    "quote_all_identifiers": "off",  # types are known by their names as they are
+    "array_nulls": "on",  # off, a NULL in an array's text is the text "NULL"
+    "gin_fuzzy_search_limit": "0",  # any other lets a GIN index find some of the rows, and say nothing
     "search_path": "pg_catalog,pg_temp",
     "default_transaction_read_only": "on",
     "row_security": "off",  # a policy that would hide rows is an error: a read is complete, or there is none
