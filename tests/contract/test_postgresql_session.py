@@ -91,8 +91,8 @@ def test_a_search_path_of_the_user_never_chooses_the_table(source: Source) -> No
 
 SETTLED = r"""
 CREATE TABLE settled (id int PRIMARY KEY, price money, prices money[], tags text[], boxes box[], numbers oid[],
-                      named name, at timestamp, moment timestamptz, days timestamp[], span interval, born date, share float8,
-                      bytes bytea, blobs bytea[], bits bit(3), letter "char");
+                      named name, at timestamp, moment timestamptz, days timestamp[], span interval, born date,
+                      share float8, bytes bytea, blobs bytea[], bits bit(3), letter "char");
 INSERT INTO settled VALUES (1, 12.5, '{1.5,NULL}', '{a,NULL,"NULL"}', '{(1,1),(0,0);(2,2),(1,1)}', '{1,2}', 'abc',
   '0044-03-15 12:00 BC', '10000-01-02 03:04:05.678-05', '{2026-01-02,NULL,infinity}', '1 year -3 days 04:05:06.7',
   '0001-12-31 BC', 0.1::float8 + 0.2, '\xdeadbeef', '{"\\xdead",NULL}', '101', 'x');
