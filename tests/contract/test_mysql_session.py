@@ -2,17 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
+from typing import Any
 
+import pymysql
 import pytest
 
 from fetcher.engines import engine
 from fetcher.errors import InvalidRequestError, RefusedError, TimedOutError, UnavailableError
-from fetcher.model import Secret
+from fetcher.model import Connection, Secret
 from fetcher.ports import Session
+from infra.local import mariadb
+from infra.local.places import StackError
 from tests.contract.conftest import Reader
 from tests.contract.kinds import EVENTS, Source
+from tests.faultproxy import faulty
 
 PRINTABLE = "".join(map(chr, range(32, 127))) + "äß€🎉"
 
@@ -142,3 +147,32 @@ def test_a_locked_table_is_waited_for_until_the_time_is_over(source: Source, rea
     until = time.monotonic() + 2
     while source.active("held"):
         assert time.monotonic() < until, "still active at the server"
+
+
+def test_a_cancel_ends_nobody_elses_thread() -> None:
+    """Numbers count from a server's start: behind the same address, after it, ours was somebody else's, and killed."""
+    try:
+        with mariadb.running() as server, faulty(server.host, server.port) as proxy:
+            _numbered(server, 50).close()
+            to = Connection("source", "mysql", proxy.target[0], proxy.port, server.database, server.user)
+            with engine("mysql").connect(to, Secret(server.password), seconds=60, application="moved") as session:
+                with closing(server.connection()) as next_one:
+                    ours = next_one.thread_id() - 1
+                mariadb.stop(server.folder)
+                again = mariadb.start(server.folder)
+                proxy.target = (again.host, again.port)
+                with closing(_numbered(again, ours)) as victim:
+                    session.cancel()
+                    victim.ping(reconnect=False)
+    except StackError as missing:
+        pytest.skip(f"mysql: {missing}")
+
+
+def _numbered(server: mariadb.Server, number: int) -> "pymysql.Connection[Any]":
+    """Open connections until one has this number."""
+    while True:
+        connection = server.connection()
+        if connection.thread_id() == number:
+            return connection
+        assert connection.thread_id() < number, "the server has counted further already"
+        connection.close()

@@ -7,6 +7,7 @@ read, not with the login: a connection that is only tested, or asked for its tab
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from fetcher.engines._mysql.catalog import discovered
 from fetcher.engines._mysql.errors import explained
@@ -91,7 +92,8 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     with Watchdog(seconds, working=other.working, abandon=other.end) as watchdog:
         connection = prepared(way, watchdog)
         try:
-            other.thread = thread(connection)
+            with watchdog.waiting(explained):
+                other.thread = _Thread.listed(connection, thread(connection))
             yield MySQLSession(connection, watchdog, other)
         finally:
             closed(connection)
@@ -108,26 +110,51 @@ def _beside(way: Way, seconds: float) -> Iterator[Opened]:
             closed(connection)
 
 
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """What a server shows of a thread; `peer` is the client's address and port, as the server sees them."""
+
+    number: int
+    peer: bytes
+    command: bytes
+    state: bytes | None
+
+    @classmethod
+    def listed(cls, connection: Opened, number: int) -> "_Thread | None":
+        """Look a thread up; everybody may see his own. What a proxy says is a number may be none of the server's."""
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            found = (row for row in cursor if int(row[0]) == number)
+            return next((cls(number, row[2], row[4], row[6]) for row in found), None)
+
+    def again(self, connection: Opened) -> "_Thread | None":
+        """Find this very thread, over any connection.
+
+        Numbers count from a server's start, and the same address may lead to another server by now, or to one that was
+        started again: there, the number is somebody else's.
+        """
+        found = self.listed(connection, self.number)
+        return found if found is not None and found.peer == self.peer else None
+
+
 class _Other:
     """Asks and tells the server about the session's thread, over a connection of its own."""
 
     def __init__(self, way: Way) -> None:
-        self.thread: int | None = None
+        self.thread: _Thread | None = None
         self._way = way
 
     def working(self) -> bool:
         """Whether the thread computes, and does not wait for us."""
-        if self.thread is None:
-            return False
-        with suppress(Exception), _beside(self._way, PROBE_SECONDS) as other, other.cursor() as cursor:
-            cursor.execute("SHOW PROCESSLIST")
-            found = {int(row[0]): (row[4], row[6]) for row in cursor}
-            command, state = found[self.thread]
-            return command not in IDLE and state not in SENDING
+        if self.thread is not None:
+            with suppress(Exception), _beside(self._way, PROBE_SECONDS) as other:
+                found = self.thread.again(other)
+                return found is not None and found.command not in IDLE and found.state not in SENDING
         return False
 
     def end(self) -> None:
         """End the thread, which knows no time limit while it sends. Raises what the connection raises."""
         if self.thread is not None:
             with _beside(self._way, CANCEL_SECONDS) as other, other.cursor() as cursor:
-                cursor.execute(f"KILL {self.thread}")
+                if self.thread.again(other) is not None:
+                    cursor.execute(f"KILL {self.thread.number}")
