@@ -186,3 +186,26 @@ def test_a_document_that_is_longer_than_its_fields_is_never_believed() -> None:
     with pytest.raises((InvalidBSON, KeyError)) as caught:
         writer.rows(batch)
     assert isinstance(explained(caught.value), UnavailableError)
+
+
+NO_TEXT = b"\xff"
+
+
+@pytest.mark.parametrize("document", [{"aa": 1}, {"o": {"aa": 1}}, {"s": "aa"}, {"l": ["aa"]}, {"l": [{"aa": 1}]}])
+def test_what_is_no_utf8_is_refused_both_ways(document: dict[str, Any]) -> None:
+    """`design.md` §7.2: names are constants of the fast way, so nobody checked them, and the result was no JSON."""
+    damaged = bson.encode(document).replace(b"aa", NO_TEXT + b"a")
+    batch = batch_of([damaged] * 3)
+    for shape in (Shape(), None):
+        writer = Writer(WILDCARD)
+        writer._shape = shape
+        with pytest.raises(UnicodeDecodeError):
+            writer.rows(batch)
+        with pytest.raises(UnicodeDecodeError):
+            writer.rows(batch)
+
+
+def test_what_is_no_utf8_does_not_matter_where_it_is_not_asked_for() -> None:
+    """A name that no projection can leave out lets whole documents come."""
+    documents = [bson.encode({"a": 1, "s": "aa"}), bson.encode({"a": 2, "s": "bb"})]
+    assert both([each.replace(b"aa", NO_TEXT + b"a") for each in documents], columns("a")) == [b'{"a":1}', b'{"a":2}']

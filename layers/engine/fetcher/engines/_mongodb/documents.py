@@ -75,7 +75,7 @@ class Writer:
         fitting = [each for each in cut if each is not None]
         try:
             quick = self._shape.rows(fitting, self._wanted) if self._shape and fitting else []
-        except MisfitError:
+        except (MisfitError, UnicodeDecodeError):  # whether a text that is none matters, the exact way knows
             cut, quick = [None] * len(cut), []
         if len(quick) == len(cut):
             return quick

@@ -102,7 +102,12 @@ class Shape:
 
 
 def _known(node: _Node) -> bool:
-    return node.kinds <= KINDS.keys() and all(map(_known, node.children.values()))
+    return node.kinds <= KINDS.keys() and all(_is_text(name) and _known(child) for name, child in node.children.items())
+
+
+def _is_text(name: bytes) -> bool:
+    """Names are constants here, so no row is checked for them; the exact way refuses one that is not UTF-8."""
+    return name.decode(errors="ignore").encode() == name
 
 
 def _size(node: _Node) -> int:
