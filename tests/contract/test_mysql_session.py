@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from fetcher.engines import engine
+from fetcher.engines._mysql.opening import thread
 from fetcher.errors import InvalidRequestError, RefusedError, TimedOutError, UnavailableError
 from fetcher.model import Connection, Secret
 from fetcher.ports import Session
@@ -157,7 +158,7 @@ def test_a_cancel_ends_nobody_elses_thread() -> None:
             to = Connection("source", "mysql", proxy.target[0], proxy.port, server.database, server.user)
             with engine("mysql").connect(to, Secret(server.password), seconds=60, application="moved") as session:
                 with closing(server.connection()) as next_one:
-                    ours = next_one.thread_id() - 1
+                    ours = thread(next_one) - 1
                 mariadb.stop(server.folder)
                 again = mariadb.start(server.folder)
                 proxy.target = (again.host, again.port)
@@ -172,7 +173,7 @@ def _numbered(server: mariadb.Server, number: int) -> "pymysql.Connection[Any]":
     """Open connections until one has this number."""
     while True:
         connection = server.connection()
-        if connection.thread_id() == number:
+        if thread(connection) == number:
             return connection
-        assert connection.thread_id() < number, "the server has counted further already"
+        assert thread(connection) < number, "the server has counted further already"
         connection.close()
