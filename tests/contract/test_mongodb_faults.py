@@ -151,6 +151,18 @@ def test_a_cancel_ends_a_read_that_waits(served: Source, application: str) -> No
             assert time.monotonic() - began < 3
 
 
+def test_a_cancel_ends_nobody_elses_read(served: Source, application: str) -> None:
+    """Connections are counted from a server's start: after it, the number of ours is somebody else's."""
+    with opened(served, application) as session, opened(served, f"{application}-other") as other:
+        ours: Any = session
+        theirs: Any = other
+        ours._other.connection = theirs._other.connection
+        query = Reader(other, served).plan("events")
+        with failing(served, f"{application}-other", "find", blockConnection=True, blockTimeMS=2000):
+            threading.Timer(0.5, session.cancel).start()
+            assert sum(page.rows for page in other.read(query, None)) == 500
+
+
 def test_a_cancel_ends_a_discovery_that_waits(served: Source, application: str) -> None:
     """R-000-70."""
     with opened(served, application) as session:

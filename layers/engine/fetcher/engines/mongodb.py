@@ -1,7 +1,7 @@
 """MongoDB 7 and later, by pymongo: documents in the order of `_id`, their BSON written as JSON as it arrives."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
 from fetcher.engines._mongodb.catalog import discovered, named
-from fetcher.engines._mongodb.client import Client, descriptor, opened
+from fetcher.engines._mongodb.client import Client, descriptor, opened, seen_as
 from fetcher.engines._mongodb.cursor import Cursor, Database, killed
 from fetcher.engines._mongodb.documents import pages, projection
 from fetcher.engines._mongodb.errors import explained, refused
@@ -91,6 +91,7 @@ class _Other:
         self.connection: int | None = None
         self.cursors: dict[int, Cursor] = {}
         self._database = to.database
+        self._application = seen_as(application)
         self._opened = partial(opened, to, secret, application=application)
 
     def working(self) -> bool:
@@ -111,11 +112,19 @@ class _Other:
                 client[self._database].command(killed(name, cursor))
 
     def _operations(self, client: Client) -> Sequence[dict[str, Any]]:
-        """Every user may see and end what is his own."""
+        """Find what works for the session; every user may see and end what is his own.
+
+        Connections are counted from a server's start, so the number alone may be of another of his by now.
+        """
         if self.connection is None:
             return ()
         found = client.admin.command({"currentOp": 1, "$ownOps": True, "connectionId": self.connection})
-        return [each for each in found["inprog"] if each.get("active") and each.get("connectionId") == self.connection]
+        return [each for each in found["inprog"] if each.get("active") and self._is_ours(each)]
+
+    def _is_ours(self, operation: Mapping[str, Any]) -> bool:
+        named = operation.get("clientMetadata", {}).get("application", {}).get("name")
+        application = operation.get("appName", named)
+        return (operation.get("connectionId"), application) == (self.connection, self._application)
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[Client]:

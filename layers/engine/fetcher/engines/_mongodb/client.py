@@ -48,7 +48,7 @@ def opened(to: Connection, secret: Secret, *, seconds: float, application: str) 
             port=to.port,
             connect=False,
             directConnection=direct(to),
-            appname=application.encode()[:LONGEST_NAME].decode(errors="ignore"),
+            appname=seen_as(application),
             connectTimeoutMS=round(1000 * wait),
             serverSelectionTimeoutMS=PATIENCE_MS,
             socketTimeoutMS=max(1, round(1000 * seconds)),
@@ -64,6 +64,11 @@ def opened(to: Connection, secret: Secret, *, seconds: float, application: str) 
     finally:
         with suppress(PyMongoError), pymongo.timeout(CLOSE_SECONDS):
             client.close()
+
+
+def seen_as(application: str) -> str:
+    """Return as much of an application's name as a server takes."""
+    return application.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def _connect(client: Client, until: float) -> None:
