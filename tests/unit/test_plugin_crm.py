@@ -294,6 +294,17 @@ def test_the_operator_may_bind_a_datasource_for_good() -> None:
         bound(pinned, {"organizationId": "3"})
 
 
+@pytest.mark.parametrize("given", ["", ",", "1,", "a_b"])
+def test_an_option_that_names_nobody_opens_nothing(given: str) -> None:
+    """A variable that was left empty, `organizationId=`, would have opened every organization to every job."""
+    pinned = replace(TO, options={"organizationId": given})
+    for metadata in ({}, {"organizationId": "1"}):
+        with pytest.raises(InvalidRequestError):
+            bound(pinned, metadata)
+    with pytest.raises(InvalidRequestError):
+        Logical().everything(pinned)
+
+
 @pytest.mark.parametrize("given", ["", " ", "a_b", "a$b", "a,b", "1\n", 1, {}, [], [1], ["1", "a_b"], ["1"] * 101, "é"])
 def test_what_is_no_organization_is_refused(given: Any) -> None:
     """An id with an underscore would reach into other collections."""

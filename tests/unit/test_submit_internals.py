@@ -93,6 +93,7 @@ def test_defaults() -> None:
         ({"PORT": "x"}, "PORT"),
         ({"SSLMODE": "REQUIRE"}, "SSLMODE"),
         ({"OPTIONS": "nothing"}, "OPTIONS"),
+        ({"OPTIONS": "organizationId=one&organizationId=two"}, "OPTIONS"),
         ({"PASSWORD": None}, "PASSWORD"),
         ({"SECRET_ID": "fetcher/connections/default/x"}, "PASSWORD"),
         ({"PASSWORD": None, "SECRET_ID": "elsewhere/x"}, "SECRET_ID"),

@@ -199,9 +199,12 @@ def _port(number: str, members: Mapping[str, str]) -> int:
 def _options(number: str, members: Mapping[str, str]) -> dict[str, str]:
     text = members.get("OPTIONS")
     try:
-        return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True)) if text else {}
+        given = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
     except ValueError:
         raise _Unusable(f"DATASOURCE_{number}_OPTIONS is not a query string such as a=1&b=2") from None
+    if len(dict(given)) < len(given):
+        raise _Unusable(f"DATASOURCE_{number}_OPTIONS has an option twice")
+    return dict(given)
 
 
 def _references(number: str, tenant: str, members: Mapping[str, str]) -> dict[str, Reference]:

@@ -144,7 +144,8 @@ def _whose(connection: Connection) -> str:
 
 
 def _pinned(connection: Connection) -> tuple[str, ...]:
-    return _asked(connection.options.get(PINNED, "").split(",")) if connection.options.get(PINNED) else ()
+    """Read the operator's option; one that is empty binds to nobody, and not to everybody."""
+    return _asked(connection.options[PINNED].split(",")) if PINNED in connection.options else ()
 
 
 def _asked(value: Any) -> tuple[str, ...]:
