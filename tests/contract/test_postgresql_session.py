@@ -134,3 +134,24 @@ def test_no_setting_of_a_role_changes_a_value_or_loses_a_row(source: Source) -> 
         assert rows() == before
     finally:
         source.run(f"ALTER ROLE {source.to.user} RESET ALL; DROP TABLE settled, searched")
+
+
+def test_an_array_that_is_not_parted_by_commas_is_its_text(source: Source) -> None:
+    """`design.md` §7.2: of PostGIS' geometry, parted by colons, all elements became one text in a list."""
+    source.run("""
+CREATE TYPE spot; CREATE DOMAIN area AS box;
+CREATE FUNCTION spot_in(cstring) RETURNS spot IMMUTABLE STRICT LANGUAGE internal AS 'int4in';
+CREATE FUNCTION spot_out(spot) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal AS 'int4out';
+CREATE TYPE spot (INPUT = spot_in, OUTPUT = spot_out, INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4,
+                  DELIMITER = ':');
+CREATE TABLE parted (id int PRIMARY KEY, spots spot[], areas area[], boxes box[]);
+INSERT INTO parted VALUES (1, '{1:2:NULL}', '{(1,1),(0,0);(2,2),(1,1)}', '{(1,1),(0,0);NULL}'), (2, NULL, NULL, NULL)
+""")
+    try:
+        with connect(source.to, source.secret, seconds=20, application="parted") as session:
+            first, second = Reader(session, source).rows("parted")
+    finally:
+        source.run("DROP TABLE parted; DROP DOMAIN area; DROP TYPE spot CASCADE")
+    assert (first["spots"], first["areas"]) == ("{1:2:NULL}", "{(1,1),(0,0);(2,2),(1,1)}")
+    assert first["boxes"] == ["(1,1),(0,0)", None]
+    assert set(second.values()) == {2, None}

@@ -28,7 +28,8 @@ WITH RECURSIVE unwrapped(domain, type, modifier) AS (
 ), columns AS (
   SELECT a.attrelid, a.attnum, a.attname, a.attcollation, t.oid AS type, t.typelem, t.typname, t.typnamespace,
          pg_catalog.format_type(t.oid, coalesce(b.modifier, a.atttypmod)) AS declared,
-         t.typcategory = 'A' AND t.typlen = -1 AND t.typelem <> 0 AS is_array,
+         t.typcategory = 'A' AND t.typlen = -1 AND t.typelem <> 0
+           AND (t.typdelim = ',' OR t.oid = 'pg_catalog.box[]'::pg_catalog.regtype) AS is_array,
          a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint u
            WHERE u.conrelid = a.attrelid AND u.contype = 'n' AND NOT u.convalidated AND a.attnum = ANY (u.conkey)
          ) AS filled
@@ -67,7 +68,8 @@ SELECT n.nspname, c.relname, k.names, a.attname, a.declared, a.filled, a.is_arra
    AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%%'
  ORDER BY n.nspname, c.relname, a.attnum
 """
-"""Names that begin with `pg_` are reserved for the system's own schemas."""
+"""Names that begin with `pg_` are reserved for the system's own schemas. An array whose elements are not parted by
+commas, as those of PostGIS' geometry, cannot become one of texts by its own text: it is that text."""
 
 
 def discovered(connection: psycopg.Connection[Any], schemas: Sequence[str]) -> Catalog:
