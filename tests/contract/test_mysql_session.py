@@ -74,6 +74,17 @@ def test_a_servers_limit_on_rows_cuts_no_table(source: Source) -> None:
     assert rows[0]["moment"] == "2026-01-01T00:01:30Z"
 
 
+def test_a_moment_of_the_server_hides_no_row_of_today(source: Source) -> None:
+    """MariaDB's `system_versioning_asof` shows tables with a history as they were then, without a word."""
+    source.run("CREATE TABLE kept (id int PRIMARY KEY) WITH SYSTEM VERSIONING; INSERT INTO kept VALUES (1), (2)")
+    source.run("SET GLOBAL system_versioning_asof = '2000-01-01 00:00:00'")
+    try:
+        with engine("mysql").connect(source.to, source.secret, seconds=30, application="asof") as session:
+            assert Reader(session, source).ids("kept") == [1, 2]
+    finally:
+        source.run("SET GLOBAL system_versioning_asof = DEFAULT; DROP TABLE kept")
+
+
 def test_user_password_and_database_may_hold_any_printable_character(source: Source) -> None:
     """B-35: parts are never put into a URL, and text is sent as UTF-8."""
     name, database = "us'er%\"@ä", "da`ta'%base ä"

@@ -29,9 +29,13 @@ SETTINGS: Mapping[str, str] = {
     "max_sort_length": "65536",  # more than any key an index can hold: a sort compares no less than the index does
 }
 
-TIMEOUTS = {"max_execution_time": "{0}", "max_statement_time": "{0} / 1000"}
-"""The variable that a server has, MySQL or MariaDB, and its value for a number of milliseconds."""
-WHICH_TIMEOUT = "SHOW VARIABLES WHERE Variable_name IN ('max_execution_time', 'max_statement_time')"
+SOMEWHERE = {
+    "max_execution_time": "{0}",
+    "max_statement_time": "{0} / 1000",
+    "system_versioning_asof": "DEFAULT",  # now, whatever the server's own value is
+}
+"""Variables that only MySQL or only MariaDB has, and their values for a number of milliseconds."""
+WHICH = f"SHOW VARIABLES WHERE Variable_name IN {tuple(SOMEWHERE)}"
 REPEATABLE_READ = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 
 
@@ -114,9 +118,9 @@ def prepared(way: Way, watchdog: Watchdog) -> Opened:
 def _settle(connection: Opened, seconds: float) -> None:
     patience = dict.fromkeys(("net_write_timeout", "wait_timeout", "lock_wait_timeout"), max(60, round(seconds)))
     with connection.cursor() as cursor:
-        cursor.execute(WHICH_TIMEOUT)
+        cursor.execute(WHICH)
         known = [bytes(row[0]).decode() for row in cursor]
-        limits = {name: TIMEOUTS[name].format(max(1, int(seconds * 1000))) for name in known}
+        limits = {name: SOMEWHERE[name].format(max(1, int(seconds * 1000))) for name in known}
         assigned = {**SETTINGS, **patience, **limits}
         cursor.execute("SET SESSION " + ", ".join(f"{name} = {value}" for name, value in assigned.items()))
         cursor.execute(REPEATABLE_READ)
