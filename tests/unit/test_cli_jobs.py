@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -122,6 +123,15 @@ def test_a_terminal_gets_a_bar() -> None:
         show(signed().job)
     assert "completed: 1 of 1 tables" in captured.get()
     assert "━" in captured.get()
+
+
+@pytest.mark.parametrize("table", ["a[/]b", "a[red]b", "a[/red]b"])
+def test_a_tables_name_on_the_bar_is_no_markup(table: str) -> None:
+    """A closing bracket ended `submit --wait` with a traceback, and an opening one was not shown."""
+    console = Console(force_terminal=True, width=120)
+    with console.capture() as captured, progress.shown(console) as show:
+        show({"status": "processing", "progress": {"current": f"pg/{table}"}})
+    assert f"pg/{table}" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", captured.get())
 
 
 # --- status

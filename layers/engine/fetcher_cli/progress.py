@@ -19,7 +19,7 @@ def shown(console: Console, indent: str = "") -> Iterator[Show]:
     if not console.is_terminal:
         yield _lines(console, indent)
         return
-    columns = (SpinnerColumn(), BarColumn(BAR), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), BarColumn(BAR), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting", total=None)
 
