@@ -28,13 +28,13 @@ WILDCARD = (Column(REST, OPEN, Encoding.DOCUMENT),)
 
 def batch_of(documents: Sequence[bytes]) -> Batch:
     """Documents behind one another, with the header of an array's element before each."""
-    data, starts, ends = b"", [], []
-    for at, each in enumerate(documents):
-        data += b"\x03%d\0" % at
-        starts.append(len(data))
-        data += each
-        ends.append(len(data))
-    return Batch(data, starts, ends)
+    data = b"".join(b"\x03%d\0" % at + each for at, each in enumerate(documents))
+    return Batch(b"before" + data + b"behind", 6, 6 + len(data))
+
+
+def cut_whole(shape: Shape, batch: Batch) -> bool:
+    cut = shape.cut(batch)
+    return cut is not None and not cut.missed
 
 
 def columns(*names: str) -> tuple[Column, ...]:
@@ -49,7 +49,8 @@ def both(documents: Sequence[bytes], wanted: tuple[Column, ...] = WILDCARD) -> l
     quick = Writer(wanted)
     first, second = quick.rows(batch), quick.rows(batch)
     assert first == second == exact.rows(batch)
-    return first
+    assert first[1] == batch.starts()
+    return first[0]
 
 
 def alike(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -91,9 +92,9 @@ def test_a_shape_is_found_and_used() -> None:
     raw = [bson.encode(each) for each in documents]
     batch = batch_of(raw)
     shape = Shape()
-    assert shape.cut(batch.data, batch.starts, batch.ends) == [None] * 3
-    shape.learn(batch.data, batch.starts)
-    assert None not in shape.cut(batch.data, batch.starts, batch.ends)
+    assert shape.cut(batch) is None
+    shape.learn(batch.data, batch.starts())
+    assert cut_whole(shape, batch)
     assert both(raw) == [whole(each, 0)[0] for each in raw]
 
 
@@ -126,12 +127,23 @@ def test_a_text_that_fits_the_pattern_to_the_last_byte_is_found_out(
     raw = [bson.encode(each) for each in [*learned * 5, evil]]
     batch = batch_of(raw)
     shape = Shape()
-    shape.learn(batch.data, batch.starts[:-1])
-    cut = shape.cut(batch.data, batch.starts, batch.ends)
-    assert cut[-1] is not None
+    shape.learn(batch.data, batch.starts()[:-1])
+    cut = shape.cut(batch)
+    assert cut is not None
+    assert not cut.missed
     with pytest.raises(MisfitError):
-        shape.rows([each for each in cut if each is not None], None)
+        shape.rows(cut, None)
     assert both(raw)[-1] == whole(raw[-1], 0)[0]
+
+
+@pytest.mark.parametrize("size", [1, 300, 70_000])
+def test_documents_that_do_not_fit_may_stand_anywhere(size: int) -> None:
+    """The rest of a window goes with each of them, and the next begins where it ends."""
+    usual, odd = bson.encode({"a": "x" * size}), bson.encode({"a": Code("x" * size)})
+    many = [usual] * (200_000 // size + 3) if size > 1 else [usual] * 20_000
+    for documents in ([odd, *many, odd, odd, *many, odd], many):
+        batch, writer = batch_of(documents), Writer(WILDCARD)
+        assert writer.rows(batch) == ([whole(each, 0)[0] for each in documents], batch.starts())
 
 
 @pytest.mark.parametrize("depth", [1, 3, 4, 5, 60])
@@ -152,8 +164,8 @@ def test_a_read_learns_again_when_documents_change() -> None:
     writer.rows(batch_of([bson.encode({"b": "x"})] * 20))
     mixed = batch_of([bson.encode({"a": 1}), bson.encode({"b": "x"})] * 10)
     assert writer._shape is not None
-    assert None not in writer._shape.cut(mixed.data, mixed.starts, mixed.ends)
-    assert writer.rows(mixed) == [b'{"a":1}', b'{"b":"x"}'] * 10
+    assert cut_whole(writer._shape, mixed)
+    assert writer.rows(mixed)[0] == [b'{"a":1}', b'{"b":"x"}'] * 10
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ def test_every_family_says_what_to_do() -> None:
         ({"progress": {"current": "waiting for a slot"}}, "starting", Where()),
         ({"progress": {"current": "pg/t"}, "phase": "seal"}, "sealing", Where("pg", "t")),
         ({"attempts": 0}, None, Where()),
-        ({"progress": {"current": "waiting for a slot"}}, "starting", Where()),
     ],
 )
 def test_a_job_that_nobody_got_further_with_says_where_the_last_one_was(

@@ -60,7 +60,7 @@ def _table(database: Database, described: Mapping[str, Any]) -> Table:
     fields = Fields(keyed=keyed)
     for order in ({KEY: 1}, {KEY: -1}) if keyed else ({},):
         for batch in _sample(database, name, order):
-            fields.seen(batch.data, batch.starts)
+            fields.seen(batch.data, batch.starts())
     fields.declared(schema)
     rest = Column(REST, CLOSED if schema.get("additionalProperties") is False else OPEN, Encoding.DOCUMENT)
     return Table((name,), (*fields.columns(), rest), (KEY,) if keyed else ())

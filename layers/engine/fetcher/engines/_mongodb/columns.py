@@ -8,10 +8,9 @@ from binascii import hexlify
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
 from itertools import chain, repeat
-from operator import add
-from struct import pack, unpack
+from operator import add, itemgetter
+from struct import Struct, pack, unpack
 from types import NoneType
 from typing import Any
 
@@ -26,6 +25,7 @@ from fetcher.engines._mongodb.values import ARRAY, BINARY, DATE, OBJECT, STRING,
 Column = Sequence[bytes]
 
 NAME = rb"[^\x00]*+\x00"
+LENGTH = Struct("<I")
 TEXT = rb"[^\x00]*+\x00"
 UUID = rb"\x10\x00\x00\x00[\x03\x04]"
 NESTED = 3
@@ -35,8 +35,10 @@ UTC = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
 MICROSECOND = timedelta(microseconds=1)
 UUID_TEXT = b"........-....-....-....-............,"
 UUID_PLACES = [at for at, byte in enumerate(UUID_TEXT) if byte == ord(".")]
-FRACTIONS = 10_000
-"""As many texts as a table of what is behind the point may have."""
+LARGEST = 10**14
+"""A decimal's digits below it, and one more, are 15 at most."""
+LENGTHS = tuple(pack("<I", length) for length in range(4096))
+"""How BSON writes the lengths that most texts and lists have."""
 PLAIN_TYPES = frozenset({str, int, Int64, float, bool, NoneType})
 """What the driver makes of the types that JSON has too."""
 
@@ -101,22 +103,19 @@ def _decoded(kind: int, raw: Column) -> list[Any]:
 
 
 def _decimals(raw: Column) -> Texts:
-    """Divide numbers of one sign and scale all at once; what is behind the point comes from a table."""
+    """Write numbers of one sign and scale as doubles with one digit more, a 1, that is cut off again.
+
+    With 15 digits at most, a double's shortest text has just them, and the 1 keeps zeros at the end.
+    """
     halves = unpack(f"<{2 * len(raw)}Q", b"".join(raw))
     found = form(halves[1]) if halves[1::2].count(halves[1]) == len(raw) else None
-    if found is None or found[0] > FRACTIONS:
+    if found is None or max(halves[::2]) >= LARGEST:
         return b",".join(map(decimal, raw)), b","
-    start, fractions = _fractions(*found)
-    wholes, rests = zip(*map(divmod, halves[::2], repeat(found[0])), strict=True)
-    texts = orjson.dumps(wholes)[1:-1].replace(b",", b"," + start).split(b",")
-    return start + b",".join(map(add, texts, map(fractions.__getitem__, rests))), b","
-
-
-@lru_cache(8)
-def _fractions(power: int, template: bytes) -> tuple[bytes, list[bytes]]:
-    """Cut a form before its point: how numbers begin, and how they end, by their remainders."""
-    start, _, end = template.partition(b"%d")
-    return start, [end % rest for rest in range(power)]
+    power, start, end = 10 * found[0], *found[1].split(b"%d", 1)[:1], b'"'
+    texts = orjson.dumps([(low * 10 + 1) / power for low in halves[::2]])
+    if b"e" in texts:
+        return b",".join(map(decimal, raw)), b","
+    return start + texts[1:-2].replace(b"1,", end + b"," + start) + end, b","
 
 
 def _object_ids(raw: Column) -> Texts:
@@ -136,7 +135,7 @@ def _texts(lengths: Column, raw: Column) -> Texts:
 
     Its escape parts them again, unless a backslash could have made one that is the text's own.
     """
-    if pack(f"<{len(raw)}I", *map(len, raw)) != b"".join(lengths):
+    if _lengths(raw) != (*lengths,):
         raise MisfitError
     joined = b"".join(raw)[:-1].decode()
     if "\\" in joined:
@@ -173,32 +172,41 @@ def _one_by_one(kind: int, raw: Column) -> Texts:
 
 
 def _check(raw: Column) -> None:
-    if b"".join([each[:4] for each in raw]) != pack(f"<{len(raw)}I", *map(len, raw)):
+    if not all(map(bytes.startswith, raw, _lengths(raw))):
         raise MisfitError
 
 
+def _lengths(raw: Column) -> tuple[bytes, ...]:
+    """Write the length of each as BSON does."""
+    lengths = [*map(len, raw)]
+    if len(raw) > 1 and max(lengths) < len(LENGTHS):
+        found: tuple[bytes, ...] = itemgetter(*lengths)(LENGTHS)
+        return found
+    return (*map(LENGTH.pack, lengths),)
+
+
 def _fixed(size: int) -> bytes:
-    return rb"\x00(.{%d})" % size
+    return rb"\x00(.{%d}+)" % size
 
 
 def _any_document(levels: int) -> bytes:
     """Match a document or array, whatever its fields, as deep as a pattern may go."""
     sizes = {0x01: 8, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x12: 8, 0x13: 16}
-    elements = [rb"\x%02x" % kind + NAME + rb".{%d}" % size for kind, size in sizes.items()]
-    elements += [rb"\x02" + NAME + rb".{4}" + TEXT, rb"\x05" + NAME + UUID + rb".{16}"]
+    elements = [rb"\x%02x" % kind + NAME + rb".{%d}+" % size for kind, size in sizes.items()]
+    elements += [rb"\x02" + NAME + rb".{4}+" + TEXT, rb"\x05" + NAME + UUID + rb".{16}+"]
     if levels:
         elements.append(rb"[\x03\x04]" + NAME + _any_document(levels - 1))
-    return rb".{4}(?:" + b"|".join(elements) + rb")*+\x00"
+    return rb".{4}+(?:" + b"|".join(elements) + rb")*+\x00"
 
 
 ANY = rb"\x00(" + _any_document(NESTED) + b")"
 
 KINDS: Mapping[int, Kind] = {
     0x01: Kind(_fixed(8), _doubles),
-    STRING: Kind(rb"\x00(.{4})([^\x00]*+\x00)", _texts, groups=2, quote=b'"'),
+    STRING: Kind(rb"\x00(.{4}+)([^\x00]*+\x00)", _texts, groups=2, quote=b'"'),
     OBJECT: Kind(ANY, _objects),
     ARRAY: Kind(ANY, _arrays),
-    BINARY: Kind(rb"\x00" + UUID + rb"(.{16})", _uuids, quote=b'"'),
+    BINARY: Kind(rb"\x00" + UUID + rb"(.{16}+)", _uuids, quote=b'"'),
     0x07: Kind(_fixed(12), _object_ids, quote=b'"'),
     0x08: Kind(rb"\x00([\x00\x01])", _booleans),
     DATE: Kind(_fixed(8), _dates),

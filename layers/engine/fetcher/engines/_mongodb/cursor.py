@@ -4,7 +4,7 @@ The driver's own cursors fix the number of documents of a batch beforehand; here
 documents, so that a batch stays about as large whatever a collection holds. The server ends one at 16 MB.
 """
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +35,21 @@ Command = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A reply's bytes, and where each of its documents begins and ends."""
+    """A reply's bytes, and from where to where they are the elements of an array of documents."""
 
     data: bytes
-    starts: Sequence[int] = ()
-    ends: Sequence[int] = ()
+    first: int = 0
+    end: int = 0
+
+    def starts(self) -> list[int]:
+        """Find where each document begins. Raises `InvalidBSON`."""
+        starts, at = [], self.first
+        while at < self.end:
+            start, at = document(self.data, at)
+            starts.append(start)
+        if at != self.end:
+            raise InvalidBSON("a batch that does not end where it says")
+        return starts
 
 
 class Database:
@@ -88,13 +98,16 @@ class Cursor:
         """Return the next documents, at least one; None after the last."""
         while True:
             batch, self._batch = self._batch, Batch(b"")
-            if batch.starts:
-                self._wanted = min(MOST, max(1, AIM * len(batch.starts) // len(batch.data)))
+            if batch.first < batch.end:
                 return batch
             if not self.id:
                 return None
             more = {"getMore": Int64(self.id), "collection": self.name, "batchSize": self._wanted}
             self._batch = self._taken(self._run(more), "nextBatch")
+
+    def seen(self, documents: int, size: int) -> None:
+        """Learn of a batch how large documents are, and so how many to ask for."""
+        self._wanted = min(MOST, max(1, AIM * documents // size))
 
     def kill(self) -> None:
         """Let the server forget a read that is not at its end."""
@@ -103,7 +116,7 @@ class Cursor:
             self._run(killed(self.name, cursor))
 
     def _taken(self, reply: RawBSONDocument, field: str) -> Batch:
-        """Keep the cursor's id, and find its documents without making an object of each."""
+        """Keep the cursor's id, and find the array of its documents, whose bytes are left where they are."""
         data = bytes(reply["cursor"].raw)
         found = {name: at for name, kind, at in _members(data) if kind in {INT64, ARRAY}}
         self.id = int.from_bytes(data[found[b"id"] :][:8], "little", signed=True)
@@ -126,16 +139,12 @@ def _members(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _array(data: bytes, at: int) -> Batch:
-    """Find the documents of the array that begins at `at`; their bytes are left where they are."""
-    end = at + LENGTH(data, at)[0] - 1
-    starts, ends, at = [], [], at + 4
-    while at < end:
-        if data[at] != OBJECT:
-            raise InvalidBSON("a batch of something else than documents")
-        at = data.index(0, at) + 1
-        starts.append(at)
-        at += LENGTH(data, at)[0]
-        ends.append(at)
-    if at != end:
-        raise InvalidBSON("a batch that does not end where it says")
-    return Batch(data, starts, ends)
+    return Batch(data, at + 4, at + LENGTH(data, at)[0] - 1)
+
+
+def document(data: bytes, at: int) -> tuple[int, int]:
+    """Find where a document begins and ends that is the element of an array at `at`."""
+    if data[at] != OBJECT:
+        raise InvalidBSON("a batch of something else than documents")
+    start = data.index(0, at) + 1
+    return start, start + LENGTH(data, start)[0]

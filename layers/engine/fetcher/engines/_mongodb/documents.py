@@ -48,14 +48,15 @@ def pages(cursor: Cursor, query: Query, beat: Callable[[], None]) -> Iterator[Pa
     last = b"", 0
     while batch := cursor.batch():
         beat()
-        found = writer.rows(batch)
+        found, starts = writer.rows(batch)
+        cursor.seen(len(found), len(batch.data))
         sums = [*accumulate(map(len, found), initial=size)]
         size = first = 0
         while (end := bisect_left(sums, size + query.page_bytes, first + 1)) < len(sums):
-            yield _page([*bodies, *found[first:end]], query, batch.data, batch.starts[end - 1])
+            yield _page([*bodies, *found[first:end]], query, batch.data, starts[end - 1])
             bodies, size, first = [], sums[end], end
         bodies += found[first:]
-        size, last = sums[-1] - size, (batch.data, batch.starts[-1])
+        size, last = sums[-1] - size, (batch.data, starts[-1])
     if bodies:
         yield _page(bodies, query, *last)
 
@@ -69,37 +70,35 @@ class Writer:
         self._shape = Shape() if all(len(path_of(column) or ()) == 1 for column in columns) else None
         self._lessons = LESSONS
 
-    def rows(self, batch: Batch) -> list[bytes]:
-        """Write each document of a batch as a row."""
+    def rows(self, batch: Batch) -> tuple[list[bytes], Sequence[int]]:
+        """Write each document of a batch as a row, and say where each begins."""
         cut = self._cut(batch)
-        fitting = [each for each in cut if each is not None]
         try:
-            quick = self._shape.rows(fitting, self._wanted) if self._shape and fitting else []
+            quick = self._shape.rows(cut, self._wanted) if self._shape and cut else []
         except (MisfitError, UnicodeDecodeError):  # whether a text that is none matters, the exact way knows
-            cut, quick = [None] * len(cut), []
-        if len(quick) == len(cut):
-            return quick
-        rows = iter(quick)
-        return [
-            self._checked(batch.data, start) if each is None else next(rows)
-            for each, start in zip(cut, batch.starts, strict=True)
-        ]
+            cut, quick = None, []
+        if cut and not cut.missed:
+            return quick, cut.starts
+        starts, rows = cut.starts if cut else batch.starts(), iter(quick)
+        missed = {*cut.missed} if cut else {*range(len(starts))}
+        written = [self._checked(batch.data, at) if n in missed else next(rows) for n, at in enumerate(starts)]
+        return written, starts
 
     def _checked(self, data: bytes, start: int) -> bytes:
         row = self._one(data, start)
         row.decode()
         return row
 
-    def _cut(self, batch: Batch) -> Sequence[Cut | None]:
+    def _cut(self, batch: Batch) -> Cut | None:
         """Cut a batch; learn again, a few times in a read, when much of it does not fit."""
         if self._shape is None:
-            return [None] * len(batch.starts)
-        cut = self._shape.cut(batch.data, batch.starts, batch.ends)
-        while self._lessons and cut.count(None) > len(cut) * TOLERATED:
+            return None
+        cut = self._shape.cut(batch)
+        while self._lessons and (cut is None or len(cut.missed) > len(cut.starts) * TOLERATED):
             self._lessons -= 1
-            missed = [start for each, start in zip(cut, batch.starts, strict=True) if each is None]
+            missed = batch.starts() if cut is None else [cut.starts[at] for at in cut.missed]
             self._shape.learn(batch.data, missed[:LESSON])
-            cut = self._shape.cut(batch.data, batch.starts, batch.ends)
+            cut = self._shape.cut(batch)
         return cut
 
 

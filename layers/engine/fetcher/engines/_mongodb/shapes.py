@@ -8,20 +8,34 @@ lengths that do not agree with what the pattern has cut send a whole batch there
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import accumulate, compress
+from operator import add
+from struct import error, unpack
+
+from bson.errors import InvalidBSON
 
 from fetcher.engines._mongodb.columns import KINDS
+from fetcher.engines._mongodb.cursor import Batch, document
 from fetcher.engines._mongodb.values import OBJECT, elements, member
 
 MOST_FIELDS = 300
-SOME = 64
-"""Documents that are cut at once."""
-FIRST = b"\x030\0"
-"""The head of an array's first document."""
-Cut = Sequence[bytes]
-"""What a pattern has found in one document; nothing in place of a value that is missing."""
+WINDOW = 64 * 1024
+"""Bytes that are cut at once: a document that does not fit takes the rest of them."""
+HEADS = tuple(len(str(at)) + 2 for at in range(100_000))
+"""Bytes of an array's element before its document: a type, a number as text, and a NUL."""
 Cells = Sequence[bytes]
 """A part of the JSON of many documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a pattern has found in documents: a group's values in all that fit, and which documents do not."""
+
+    groups: Sequence[Sequence[bytes]]
+    fitting: int
+    missed: Sequence[int]
+    starts: Sequence[int]
+    """Where each document begins."""
 
 
 @dataclass(slots=True)
@@ -74,31 +88,59 @@ class Shape:
         self._pattern = _compiled(self._root) if known else None
         _number(self._root, 1)
 
-    def cut(self, data: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[Cut | None]:
-        """Cut the documents of an array into the values of their fields; None for one that does not fit.
+    def cut(self, batch: Batch) -> Cut | None:
+        """Cut the documents of a batch into the values of their fields; None where nothing of it can be trusted.
 
-        Each is found where the one before ended. One that does not fit takes the rest of some as its last group, which
-        says where it begins; ends that are not where the documents say leave all to the exact way.
+        Each is found where the one before ended, and all must end where their lengths say and the batch does.
         """
-        if self._pattern is None or not starts:
-            return [None] * len(starts)
-        cut: list[Cut | None] = []
-        fences = [starts[0] - len(FIRST), *ends]
-        while len(cut) < len(starts):
-            end = fences[min(len(cut) + SOME, len(starts))]
-            found = self._pattern.findall(data, fences[len(cut)], end)
-            cut += found
-            if rest := len(found[-1][-1]):
-                cut[-1] = None
-            if fences[len(cut) - (rest > 0)] != end - rest:
-                return [None] * len(starts)
-        return cut
+        if self._pattern is None:
+            return None
+        try:
+            return _cut(self._pattern, batch)
+        except (InvalidBSON, IndexError, ValueError, error):  # a text with a NUL, or damage
+            return None
 
-    def rows(self, cut: Sequence[Cut], wanted: Sequence[bytes] | None) -> list[bytes]:
+    def rows(self, cut: Cut, wanted: Sequence[bytes] | None) -> list[bytes]:
         """Write documents as they are, or these fields of theirs, null where one is missing. Raises `MisfitError`."""
-        columns = _Columns([*zip(*cut, strict=True)], len(cut))
+        if not cut.fitting:
+            return []
+        columns = _Columns(cut.groups, cut.fitting)
         parts = columns.members(self._root) if wanted is None else columns.chosen(self._root, wanted)
         return joined(parts)
+
+
+def _cut(pattern: re.Pattern[bytes], batch: Batch) -> Cut | None:
+    """Cut window by window; the rest that does not fit, or is cut off, begins where its last group does."""
+    view, at, width = memoryview(batch.data), batch.first, pattern.groups + 1
+    flat, missed = list[bytes](), list[int]()
+    while at < batch.end:
+        _, end = document(batch.data, at)
+        stop = min(max(at + WINDOW, end), batch.end)
+        found = pattern.split(view[at:stop])
+        found.pop()
+        at = stop
+        if rest := len(found[-1] or b""):
+            del found[-width:]
+            at = stop - rest
+            _, end = document(batch.data, at)
+        flat += found
+        if rest and (end <= stop or stop == batch.end):
+            missed.append(len(flat) // width + len(missed))
+            at = end
+    groups = [flat[group::width] for group in range(1, width)]
+    starts = _starts(batch, groups[0], missed) if at == batch.end else None
+    return Cut(groups, len(groups[0]), missed, starts) if starts else None
+
+
+def _starts(batch: Batch, lengths: Sequence[bytes], missed: Sequence[int]) -> list[int] | None:
+    """Find where documents begin, and None unless those that fit are as long as they say."""
+    if missed:
+        starts, odd = batch.starts(), {*missed}
+        said = [batch.data[start : start + 4] for at, start in enumerate(starts) if at not in odd]
+        return starts if said == lengths else None
+    sizes = unpack(f"<{len(lengths)}I", b"".join(lengths))
+    ends = [*accumulate(map(add, sizes, HEADS), initial=batch.first)]
+    return [*map(add, ends, HEADS[: len(sizes)])] if ends[-1] == batch.end else None
 
 
 def _known(node: _Node) -> bool:
@@ -124,8 +166,8 @@ def _number(node: _Node, at: int) -> int:
 
 
 def _compiled(root: _Node) -> re.Pattern[bytes]:
-    """With the first and the last group, there are always several: `findall` gives a tuple a document."""
-    return re.compile(rb"(?s:\x03[0-9]+\x00.{4}()%b\x00|(.+))" % _members(root))
+    """The first group is a document's length, the last one what does not fit."""
+    return re.compile(rb"(?s:\x03[0-9]++\x00(.{4}+)%b\x00|(.+))" % _members(root))
 
 
 def _members(node: _Node) -> bytes:
@@ -135,7 +177,7 @@ def _members(node: _Node) -> bytes:
 def _pattern(name: bytes, node: _Node, documents: int) -> bytes:
     name = re.escape(name)
     if node.flat(documents):
-        return rb"\x03" + name + rb"\x00.{4}" + _members(node) + rb"\x00"
+        return rb"\x03" + name + rb"\x00.{4}+" + _members(node) + rb"\x00"
     choices = b"|".join(rb"\x%02x" % kind + name + KINDS[kind].pattern for kind in sorted(node.kinds))
     return b"(?:" + choices + (b")?+" if node.count < documents else b")")
 
@@ -163,11 +205,14 @@ class _Columns:
         return [[before + b"{" + row[1:] + b"}" + after for row in rows]]
 
     def _parts(self, node: _Node, before: bytes, after: bytes) -> list[Cells]:
+        """Write members; what comes after them is a part of the last one where every document has that."""
         parts: list[Cells] = []
+        *_, last = node.children.values()
         for name, child in node.children.items():
-            parts += self._part(child, before + member(name), b"", node.count)
+            ending = after if child is last and child.count == node.count else b""
+            parts += self._part(child, before + member(name), ending, node.count)
             before = b","
-        return [*parts, self._same(after)]
+        return parts if last.count == node.count else [*parts, self._same(after)]
 
     def _part(self, node: _Node, before: bytes, after: bytes, documents: int) -> list[Cells]:
         """Write a field as parts; nothing where it is missing."""
@@ -202,9 +247,11 @@ class _Columns:
         at = node.at
         for kind in sorted(node.kinds):
             here = [*map(bool, self._groups[at])]
-            if any(here):
-                written = iter(self._written(kind, at, before, after, here))
-                cells = [next(written) if found else cell for found, cell in zip(here, cells, strict=True)]
+            places = [*compress(range(self._count), here)]
+            if places:
+                written = self._written(kind, at, before, after, here)
+                for place, cell in zip(places, written, strict=True):
+                    cells[place] = cell
             at += KINDS[kind].groups
         return cells
 
