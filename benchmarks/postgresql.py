@@ -2,9 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -17,6 +19,8 @@ from infra.local.places import ROOT
 
 PEERS_PYTHON = ROOT / ".venvs" / "bench" / "bin" / "python"
 PEERS_LOAD = "twelve"
+PEERS_SHARE = 0.1
+"""Other tools read a tenth of the rows, once: the slowest take twenty times as long as the reference beside them."""
 
 
 def tables(scale: float, rounds: int) -> Iterator[str]:
@@ -28,10 +32,20 @@ def tables(scale: float, rounds: int) -> Iterator[str]:
             yield f"PostgreSQL {version} and its psql, psycopg {psycopg.__version__}, libpq {psycopg.pq.version()}."
             yield ""
             for load in loads(scale):
-                for statement in load.sql:
-                    connection.execute(statement.encode())
-                ways = _ways(load, variables)
-                yield from table(load.name, load.rows, interleaved(ways, rounds, pid(server)))
+                yield from _compared(connection, load, _ways(load, variables), rounds, pid(server))
+            if PEERS_PYTHON.exists():
+                (load,) = (
+                    replace(load, name="tools") for load in loads(scale * PEERS_SHARE) if load.name == PEERS_LOAD
+                )
+                yield from _compared(connection, load, _tools(load, variables), 1, pid(server))
+
+
+def _compared(
+    connection: psycopg.Connection[Any], load: Load, ways: Mapping[str, Way], rounds: int, server: int
+) -> Iterator[str]:
+    for statement in load.sql:
+        connection.execute(statement.encode())
+    yield from table(load.name, load.rows, interleaved(ways, rounds, server))
 
 
 def pid(server: postgresql.Server) -> int:
@@ -39,14 +53,27 @@ def pid(server: postgresql.Server) -> int:
     return int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
 
 
-def _ways(load: Load, variables: dict[str, str]) -> dict[str, Way]:
+def reference(load: Load, variables: dict[str, str]) -> tuple[str, Way]:
+    """Return the way that the others are compared with: the server's own client, and openssl."""
     copy = f"COPY (SELECT row_to_json(r) FROM (SELECT * FROM {load.name} ORDER BY id) r) TO STDOUT"
-    reference = f'"{_psql()}" -qXc "{copy}" | openssl dgst -sha256 -hmac benchmark'
-    ways = {"psql COPY row_to_json, openssl HMAC": pipeline(reference, variables)}
-    for name in CANDIDATES:
-        ways[name] = program([sys.executable, "-m", "benchmarks.candidates", name, load.name], variables)
-    for name in PEERS if load.name == PEERS_LOAD and PEERS_PYTHON.exists() else ():
-        ways[name] = program([str(PEERS_PYTHON), "-m", "benchmarks.peers", name, load.name], variables)
+    command = f'"{_psql()}" -qXc "{copy}" | openssl dgst -sha256 -hmac benchmark'
+    return "psql COPY row_to_json, openssl HMAC", pipeline(command, variables)
+
+
+def _ways(load: Load, variables: dict[str, str]) -> dict[str, Way]:
+    name, way = reference(load, variables)
+    return {name: way, **{each: _candidate(each, load, variables) for each in CANDIDATES}}
+
+
+def _candidate(name: str, load: Load, variables: dict[str, str]) -> Way:
+    return program([sys.executable, "-m", "benchmarks.candidates", name, load.name], variables)
+
+
+def _tools(load: Load, variables: dict[str, str]) -> dict[str, Way]:
+    name, way = reference(load, variables)
+    ways = {name: way, "fetcher": _candidate("fetcher", load, variables)}
+    for each in PEERS:
+        ways[each] = program([str(PEERS_PYTHON), "-m", "benchmarks.peers", each, load.name], variables)
     return ways
 
 
