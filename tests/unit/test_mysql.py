@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fetcher.engines._mysql.errors import explained, refused
 from fetcher.engines._mysql.rows import Statement
+from fetcher.engines._mysql.short import short
 from fetcher.engines._mysql.values import finishing
 from fetcher.engines._mysql.wire import CHUNK, Packets
 from fetcher.engines.mysql import NAMING
@@ -262,6 +263,32 @@ def test_rows_are_the_same_however_the_bytes_arrive(sizes: list[int], size: int,
     for page, key in pages:
         last += len(page)
         assert key == [str(last).encode()]
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=60), st.binary(max_size=200)), min_size=1, max_size=600),
+    st.integers(600, 9000),
+    st.integers(1, 9000),
+)
+def test_short_rows_with_any_bytes_are_the_same_too(rows: list[tuple[bytes, bytes]], size: int, aim: int) -> None:
+    """Zeros look like the header of a packet: the lengths decide."""
+    content = packets([*(row(body, key) for body, key in rows), END])
+    pages = taken(content, size=size, aim=aim)
+    assert [body for page, _ in pages for body in page] == [body for body, _ in rows]
+
+
+def test_short_rows_are_cut_at_once() -> None:
+    """Else nothing would show that the fast way is taken, or that it leaves the last row, which may go on."""
+    bodies = [b'{"a":%d}' % at for at in range(700)]
+    content = packets([row(body, b"k%d" % at) for at, body in enumerate(bodies)], sequence=250)
+    found = short(content[:-1], 250)
+    assert found is not None
+    assert (found.values, found.rest) == (bodies[:-1], b"\4k698")
+    assert content[found.taken :] == packets([row(bodies[-1], b"k699")], sequence=250 + 699)
+    for broken in (content[1:], content.replace(b"k5", b"k\0\0", 1), packets([row(b"x" * 255, b"k")] * 3, 250)):
+        assert short(broken, 250) is None
+    assert short(content, 251) is None
+    assert short(packets([b"\5{}", row(b"{}")], 250), 250) is None
 
 
 @pytest.mark.parametrize("count", [250, 251, 65535, 65536, CHUNK, 2**24 - 6, 2**24 - 5, 2**24, 40_000_000])

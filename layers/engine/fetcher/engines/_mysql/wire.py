@@ -16,9 +16,12 @@ from pymysql.err import raise_mysql_exception
 
 from fetcher.engines._mysql.errors import TOO_LARGE
 from fetcher.engines._mysql.opening import Opened, closed
+from fetcher.engines._mysql.short import Short, short
 from fetcher.errors import FetcherError, UnavailableError
 
 CHUNK = 256 * 1024
+SOME = 1024
+"""Bytes below which looking for many rows at once costs more than it saves."""
 LONGEST = 0xFFFFFF
 """A packet of this length goes on in the next one."""
 
@@ -81,14 +84,25 @@ class Packets:
         self.ended = False
         self._stream = stream
         self._beat = beat
+        self._left = 0
+        self._short: Short | None = None
         self._packets = self._cut(sequence)
 
     def take(self, aim: int) -> tuple[list[Piece], list[bytes]]:
         """Cut the object out of each packet; the key's texts behind it are only needed of the last."""
         bodies: list[Piece] = []
         last: tuple[Buffer, int, int] = (b"", 0, 0)
-        size, add = 0, bodies.append
+        size, add, self._left = 0, bodies.append, aim
         for buffer, start, end in () if self.ended else self._packets:
+            if self._short:
+                found, self._short = self._short, None
+                bodies += found.values
+                last = (found.rest, 0, len(found.rest))
+                size += found.taken
+                if size >= aim:
+                    break
+                self._left = aim - size
+                continue
             first = buffer[start]
             if first < NULL:
                 at, stop = start + 1, start + 1 + first
@@ -110,10 +124,16 @@ class Packets:
         return bodies, _values(*last)
 
     def _cut(self, sequence: int) -> Iterator[tuple[Buffer, int, int]]:
-        """Yield each packet as a buffer, its first byte there and the byte behind its last."""
+        """Yield each packet as a buffer, its first byte there and the byte behind its last; or short ones at once."""
         buffer, at, unpack = b"", 0, HEADER.unpack_from
-        size = 0
+        size, quick = 0, False
         while True:
+            if quick and (found := short(memoryview(buffer)[at : at + self._left], sequence)):
+                self._short = found
+                yield b"", 0, 0
+                at, sequence = at + found.taken, (sequence + found.rows) & 0xFF
+                continue
+            quick = False
             start = at + HEADER.size
             end = start + (unpack(buffer, at)[0] & LONGEST) if start <= size else start
             if end <= size and end - start < LONGEST:
@@ -124,6 +144,7 @@ class Packets:
             elif end - start < CHUNK:
                 buffer, at = buffer[at:] + self._read(CHUNK), 0
                 size = len(buffer)
+                quick = size > SOME and not buffer[1]
             else:
                 whole, buffer, sequence = self._joined(buffer[at:], sequence)
                 at, size = 0, len(buffer)
