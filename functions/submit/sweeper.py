@@ -4,6 +4,7 @@ from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import ending, queues
 from fetcher.aws.records import Due, Failed, Outbox, owner
@@ -57,12 +58,19 @@ def _extraction(at: Services, due: Due, extraction: Extraction) -> bool:
     if action is Action.WAIT:
         return False
     reach(Point.SWEEPING)
-    if not at.overdue.take(due):
+    until = at.overdue.take(due)
+    if until is None:
         return False
     reach(Point.SWEPT)
     logger.info("swept", extra={"action": str(action)})
-    if error is not None:
-        return _fail(at, extraction, error)
+    try:
+        return _again(at, extraction) if error is None else _fail(at, extraction, error)
+    except (ClientError, BotoCoreError):
+        at.overdue.give_back(due, until)  # the next sweep does it, and not the one in a quarter of an hour
+        raise
+
+
+def _again(at: Services, extraction: Extraction) -> bool:
     queues.send(at.sqs, at.settings.work_queue, extraction.message)
     reach(Point.SENT_AGAIN)
     return True

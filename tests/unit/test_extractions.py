@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ConnectionClosedError
 
 from fetcher.aws.extractions import Extractions
 from fetcher.aws.outboxes import Outboxes
@@ -178,6 +179,54 @@ def test_a_job_whose_worker_died_is_overdue_and_taken_by_one_sweep(
     assert overdue.take(due)
     assert not overdue.take(due)
     assert overdue.item(due) is None
+
+
+def test_a_sweep_in_vain_leaves_its_job_due_and_one_that_moved_on_alone(
+    table: Extractions, client: Any, clock: Clock
+) -> None:
+    """R-000-75, design §4: the next sweep does what this one could not."""
+    accepted(table, clock)
+    clock.now += DISPATCH
+    overdue = Overdue(client, "main", clock)
+    (due,) = overdue.rows()
+    until = overdue.take(due)
+    assert until is not None
+    assert list(overdue.rows()) == []
+    overdue.give_back(due, until)
+    assert list(overdue.rows()) == [due]
+    until = overdue.take(due)
+    assert until is not None
+    claimed = table.claim("default", "a", 0, "w1")
+    overdue.give_back(due, until)
+    assert table.get("default", "a") == claimed
+
+
+class Unanswering:
+    """A client whose transactions take effect and are never answered, as when only the way back is broken."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def transact_write_items(self, **actions: Any) -> None:
+        """Do it, and lose the answer."""
+        self._client.transact_write_items(**actions)
+        raise ConnectionClosedError(endpoint_url="http://127.0.0.1")
+
+
+def test_an_end_that_is_never_answered_is_an_end(table: Extractions, client: Any, clock: Clock) -> None:
+    """R-000-63: so whoever wrote it goes on to clean up, to free the slots and to announce it."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    unheard = Extractions(Unanswering(client), "main", clock, lease_ms=LEASE, window_ms=WINDOW, dispatch_ms=DISPATCH)
+    ended = unheard.terminate(claimed, Failed(FetcherError("x")), claimed=True)
+    assert (ended.status, ended) == (Status.FAILED, table.get("default", "a"))
+    clock.now += 1
+    with pytest.raises(LostClaimError):
+        unheard.terminate(claimed, Failed(FetcherError("y")), claimed=False)
 
 
 @pytest.mark.parametrize(

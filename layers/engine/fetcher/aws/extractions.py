@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
 from fetcher.aws.queues import LONGEST_DELAY
@@ -318,7 +320,14 @@ class Extractions:
             ),
         ]
         reach(Point.ENDING)
-        dynamo.transact(self._client, actions, dynamo.token(extraction.id, extraction.claim or "", str(event), time))
+        request_token = dynamo.token(extraction.id, extraction.claim or "", str(event), time)
+        try:
+            dynamo.transact(self._client, actions, request_token)
+        except (ClientError, BotoCoreError):
+            # No try was answered, and yet one may have been heard: then what follows an end is still to be done.
+            unsure = self.get(extraction.tenant, extraction.id)
+            if unsure is None or unsure.completed_at != time:
+                raise
         reach(Point.FINISHED)
         ended = self.get(extraction.tenant, extraction.id)
         if ended is None:

@@ -1,6 +1,6 @@
 """What is overdue, and what the sweeper and the dead-letter consumer decide about it (`design.md` §4, §6 o, p)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -74,11 +74,18 @@ class Overdue:
             return None
         return outbox_from(item) if due.key["SK"] == OUTBOX else from_item(item)
 
-    def take(self, due: Due) -> bool:
-        """Take an overdue extraction for this sweep; False when another sweep did, or it moved on."""
-        given = {"seen": due.look_at, "lookAt": self._clock() + SWEPT_MS}
+    def take(self, due: Due) -> int | None:
+        """Take an overdue extraction for this sweep, until the returned time; None if another did, or it moved on."""
+        until = self._clock() + SWEPT_MS
+        return until if self._moved(due.key, due.look_at, until) else None
+
+    def give_back(self, due: Due, until: int) -> None:
+        """Let an extraction that was taken until then be due again, as before; one that moved on is left alone."""
+        self._moved(due.key, until, due.look_at)
+
+    def _moved(self, where: Mapping[str, str], seen: int, look_at: int) -> bool:
         try:
-            dynamo.update(self._client, self._table, due.key, TABLE[Event.SWEEP], given)
+            dynamo.update(self._client, self._table, where, TABLE[Event.SWEEP], {"seen": seen, "lookAt": look_at})
         except Refused as refused:
-            return refused.done_before(lookAt=given["lookAt"])
+            return refused.done_before(lookAt=look_at)
         return True
