@@ -6,7 +6,7 @@ putting every lease and every `lookAt` of the job into the past.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
+from fetcher.aws import gates, slots
 from fetcher.aws.dynamo import spell
 from fetcher.core.faults import ARMED, Point
 from fetcher.core.lifecycle import TABLE
@@ -45,8 +46,15 @@ def _spelled(rule: Rule) -> tuple[str, str]:
     return spelled["ConditionExpression"], spelled["UpdateExpression"]
 
 
-EVENTS = {_spelled(rule): str(event) for event, rule in TABLE.items()}
-"""How DynamoDB hears of each event of an extraction's life."""
+SLOTS = {
+    "take a slot": slots.TAKE,
+    "renew a slot": slots.RENEW,
+    "free a slot": slots.FREE,
+    "free an ended job's slot": slots.FREE_ENDED,
+}
+RULES = {**{str(event): rule for event, rule in TABLE.items()}, **SLOTS, "close a gate": gates.CLOSE}
+EVENTS = {_spelled(rule): name for name, rule in RULES.items()}
+"""How DynamoDB hears of each event of an extraction's life, and of its slots and gates."""
 
 
 def detailed(call: Call) -> str:
@@ -71,8 +79,11 @@ def _json_about(call: Call) -> str:
         return _event(body)
     if "QueueUrl" in body:
         return str(body["QueueUrl"]).rpartition("-")[2]
+    if call.operation == "Query":
+        values = body["ExpressionAttributeValues"]
+        return str(body.get("IndexName") or _item(dict(zip(("PK", "SK"), values.values(), strict=True))))
     key = body.get("Key") or body.get("Item")
-    return _item(key) if isinstance(key, dict) else str(body.get("IndexName", ""))
+    return _item(key) if isinstance(key, dict) else ""
 
 
 def _event(update: Mapping[str, Any]) -> str:
@@ -92,58 +103,58 @@ class Cloud(Rig):
         super().__init__(stack, folder, settings)
         self.proxies = proxies
         self.spoilt: list[Fault] = []
-        self._alive = folder / f"{self.name}.alive"
-        self._alive.touch()
-        self._hurried: set[str] = set()
+        self._next: dict[str, dict[str, Any]] = {}
 
     def envelope(
         self, handler: str, env: Mapping[str, str] | None = None, *, memory_mb: int = 512, seconds: float = 120
     ) -> Envelope:
         """Open an execution environment behind its handler's proxy."""
-        # The fault point is armed for as long as its file is not there.
-        fault = {ARMED: f"{Point.PART_STORED}:{self._alive}"} if handler == EXTRACT else {}
-        through = {**fault, **(env or {}), "AWS_ENDPOINT_URL": self.proxies[handler].url}
+        through = {**(env or {}), "AWS_ENDPOINT_URL": self.proxies[handler].url}
         return super().envelope(handler, through, memory_mb=memory_mb, seconds=seconds)
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
         """Run a handler once; what was spoilt in this invocation is whole again in the next."""
-        if handler in self._hurried:
-            self._hurried.remove(handler)
-            with self.envelope(handler, seconds=SHORT) as envelope:
+        if handler in self._next:
+            with self.envelope(handler, **self._next.pop(handler)) as envelope:
                 report = envelope.invoke(event)
         else:
             report = super().invoke(handler, event, **env)
-        proxy = self.proxies[handler]
-        if proxy.fault is not None and proxy.hits:
-            self.spoilt.append(proxy.fault)
-            proxy.fault = None
+        self.spoilt += self.proxies[handler].mend()
         return report
 
-    def arm(self, faults: Mapping[str, Fault]) -> None:
-        """Spoil one operation of each handler named, in the first invocation that makes it."""
+    def arm(self, faults: Mapping[str, Sequence[Fault]]) -> None:
+        """Spoil operations of each handler named, each in the first invocation that makes it."""
         self.spoilt = []
         for handler, proxy in self.proxies.items():
-            proxy.arm(faults.get(handler))
+            proxy.arm(*faults.get(handler, ()))
 
     def restart(self, handler: str) -> None:
         """Let the next invocation begin in a new process, which has fetched nothing yet."""
         if handler in self._opened:
             self._opened.pop(handler).__exit__(None, None, None)
 
-    def kill_next_worker(self) -> None:
-        """Let the next worker that stores a part die of it."""
-        self._alive.unlink()
+    def kill_next_worker(self, point: Point) -> None:
+        """Let the next worker die where it comes to this point."""
+        self._next[EXTRACT] = {"env": {ARMED: str(point)}}
 
     def hurry(self, handler: str) -> None:
         """Give the next invocation no time."""
-        self._hurried.add(handler)
+        self._next[handler] = {"seconds": SHORT}
+
+    def lease(self, seconds: int) -> None:
+        """Let the next worker take claim and slots for so many seconds."""
+        self._next[EXTRACT] = {"env": {"FETCHER_LEASE_SECONDS": str(seconds)}}
+
+    def forget_messages(self) -> None:
+        """Lose every work message, also those that are kept back; the sweeper sends what is needed."""
+        self.sqs.purge_queue(QueueUrl=self.env[QUEUES[EXTRACT]])
 
     # --- what AWS would do by itself
 
-    def insist(self, method: str, path: str, body: Any = None) -> Any:
+    def insist(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Ask as a patient client does: again, as long as the service says that it is not ready."""
         for _ in range(3):
-            answer = self.http(method, path, body)
+            answer = self.http(method, path, body, query=None, **headers)
             if answer.status < 500:
                 return answer
         raise AssertionError(answer)
@@ -190,8 +201,8 @@ class Cloud(Rig):
         raise AssertionError(report)
 
     def pass_time(self, job_id: str) -> None:
-        """Let every lease and every `lookAt` of a job lie in the past; call it only while no handler runs."""
-        for item in self.record(job_id).values():
+        """Let every lease and every `lookAt` of a job lie in the past; call it only while no handler works for it."""
+        for item in (*self.record(job_id).values(), *self.held(job_id)):
             for name in ("lookAt", "leaseUntil"):
                 if name in item:
                     self.set(item, name, {"N": "1"})
@@ -233,6 +244,19 @@ class Cloud(Rig):
             ConsistentRead=True,
         )
         return {item["SK"]["S"]: item for item in answer["Items"]}
+
+    def held(self, job_id: str) -> list[dict[str, Any]]:
+        """The source slots that a job holds, dead leases included."""
+        found: list[dict[str, Any]] = []
+        for source in {each["S"] for each in self.record(job_id)["META"]["connections"]["M"].values()}:
+            answer = self.dynamodb.query(
+                TableName=self.env["FETCHER_MAIN_TABLE"],
+                KeyConditionExpression="PK = :pk AND begins_with(SK, :slot)",
+                ExpressionAttributeValues={":pk": {"S": f"T#default#SOURCE#{source}"}, ":slot": {"S": "SLOT#"}},
+                ConsistentRead=True,
+            )
+            found += [item for item in answer["Items"] if item.get("holder") == {"S": job_id}]
+        return found
 
     def marked(self, job: Mapping[str, Any], connection: str) -> bool:
         """Whether the job still counts as active on one of its connections."""

@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ Kind = Literal[
 NETWORK = frozenset({"unheard", "lost", "late", "held"})
 """`unheard` is reset before the endpoint hears of it; `lost` and `late` take effect, and no answer comes.
 
+After `lost` the connection is reset; with `late` it stays open, in silence, until the client gives up.
 `held` waits on its way to the endpoint until `release` is set, and then goes on as if nothing had been.
 """
 
@@ -79,23 +81,22 @@ class Fault:
 
 @dataclass(slots=True)
 class CloudProxy:
-    """Forwards to `target`; `seen` are the operations in order, as `name` names them; `hits` counts spoilt calls.
+    """Forwards to `target`; `seen` are the operations in order, as `name` names them.
 
-    `also` is a second fault, for one call, that brings about what is to be tested and is not counted.
+    `faults` are of different operations; `also` is one more, for one call, that brings about what is to be tested.
     """
 
     target: tuple[str, int]
     name: Callable[[Call], str] = lambda call: call.name
     port: int = 0
-    fault: Fault | None = None
+    faults: tuple[Fault, ...] = ()
     also: Fault | None = None
     seen: list[str] = field(default_factory=list)
-    hits: int = 0
     held: threading.Event = field(default_factory=threading.Event)
     release: threading.Event = field(default_factory=threading.Event)
-    _counted: int = 0
+    _happened: set[Fault] = field(default_factory=set)
+    _counted: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
 
     @property
@@ -103,12 +104,21 @@ class CloudProxy:
         """What AWS_ENDPOINT_URL should say."""
         return f"http://127.0.0.1:{self.port}"
 
-    def arm(self, fault: Fault | None) -> None:
-        """Count from here, and spoil what the fault says; nothing with None."""
+    def arm(self, *faults: Fault) -> None:
+        """Count from here, and spoil what the faults say."""
         with self._lock:
-            self.fault, self.also, self.hits, self._counted, self.seen = fault, None, 0, 0, []
+            self.faults, self.also, self.seen = faults, None, []
+            self._happened.clear()
+            self._counted.clear()
             self.held.clear()
             self.release.clear()
+
+    def mend(self) -> list[Fault]:
+        """Let what has happened happen no more; return it."""
+        with self._lock:
+            happened = [fault for fault in self.faults if fault in self._happened]
+            self.faults = tuple(fault for fault in self.faults if fault not in self._happened)
+        return happened
 
     def accept(self, listener: socket.socket) -> None:
         """Serve until the listener closes."""
@@ -121,7 +131,6 @@ class CloudProxy:
 
     def close(self) -> None:
         """End every connection."""
-        self._ended.set()
         self.release.set()
         for each in self._sockets:
             with suppress(OSError):
@@ -160,7 +169,7 @@ class CloudProxy:
         if kind == "lost":
             return _reset(client)
         if kind == "late":
-            self._ended.wait()
+            client.recv(1)  # what comes is the end of a client that has waited long enough
             return False
         client.sendall(answer)
         return True
@@ -171,13 +180,12 @@ class CloudProxy:
             if self.also is not None and operation == self.also.operation:
                 kind, self.also = self.also.kind, None
                 return kind
-            if self.fault is None or operation != self.fault.operation:
-                return None
-            self._counted += 1
-            if not self.fault.meets(operation, self._counted):
-                return None
-            self.hits += 1
-            return self.fault.kind
+            self._counted[operation] += 1
+            for fault in self.faults:
+                if fault.meets(operation, self._counted[operation]):
+                    self._happened.add(fault)
+                    return fault.kind
+            return None
 
 
 @contextmanager

@@ -9,6 +9,10 @@ from uuid import uuid4
 
 from fetcher.aws.extractions import Extractions
 from fetcher.core.clock import now_ms
+from fetcher.core.faults import Point
+from fetcher.model import DEFAULT_WORKERS
+from fetcher_cli.failures import request_of
+from tests import hourly
 from tests.cloud import Cloud, cloud
 from tests.cloudproxy import Fault
 from tests.integration.test_bounds import source
@@ -25,6 +29,10 @@ TABLES = {
 """17 MiB are three parts; 25 MiB are over the bound, and found to be so after the first parts are stored."""
 
 
+HOURLY = "hourly"
+"""A connection to MariaDB whose user's share of an hour can be used up; named like this for each rig's own user."""
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """A scenario: what is asked for, what happens before and after the queues are driven, and how the job ends."""
@@ -34,6 +42,7 @@ class Way:
     after: Callable[[Cloud, str], None] = lambda at, job_id: None
     ends: str = "completed"
     filters: Any = None
+    connection: str = "my_postgres"
 
 
 def _cancel(at: Cloud, job_id: str) -> None:
@@ -65,8 +74,8 @@ def _in_a_hurry(at: Cloud, job_id: str) -> None:
 
 
 def _killed(at: Cloud, job_id: str) -> None:
-    """A worker that dies after the second part."""
-    at.kill_next_worker()
+    """A worker that dies after the first part."""
+    at.kill_next_worker(Point.PART_STORED)
     at.drained(EXTRACT)
     at.pass_time(job_id)
 
@@ -77,19 +86,20 @@ def _released(at: Cloud, job_id: str) -> None:
     at.drained(EXTRACT)
 
 
-def _sealed(at: Cloud) -> None:
-    """A worker that fails without dying, after the seal of an upload: everything is there to be cleaned up."""
-    at.proxies[EXTRACT].also = Fault("s3:CompleteMultipartUpload results", "busy key")
+def _sealed(at: Cloud, job_id: str) -> None:
+    """A worker that dies after the seal of an upload: all is there to be cleaned up, and its slots are held."""
+    at.kill_next_worker(Point.SEALED)
     at.once(EXTRACT)
+    at.pass_time(job_id)
 
 
 def _canceled_sealed(at: Cloud, job_id: str) -> None:
-    _sealed(at)
+    _sealed(at, job_id)
     _cancel(at, job_id)
 
 
 def _swept_sealed(at: Cloud, job_id: str) -> None:
-    _sealed(at)
+    _sealed(at, job_id)
     _cancel_alone(at, job_id)
 
 
@@ -99,8 +109,53 @@ def _claimed_sealed(at: Cloud, job_id: str) -> None:
 
 
 def _poison_sealed(at: Cloud, job_id: str) -> None:
-    _sealed(at)
+    _sealed(at, job_id)
     _poison(at, job_id)
+
+
+def _source(at: Cloud, job_id: str) -> dict[str, dict[str, str]]:
+    """The partition of what is known of the job's source."""
+    [source] = at.record(job_id)["META"]["connections"]["M"].values()
+    return {"PK": {"S": f"T#default#SOURCE#{source['S']}"}}
+
+
+def _without_a_slot(at: Cloud, job_id: str) -> None:
+    """A worker that finds every slot of its source to be another job's, which then ends."""
+    slots = [{**_source(at, job_id), "SK": {"S": f"SLOT#{n:02d}"}} for n in range(DEFAULT_WORKERS)]
+    table = at.env["FETCHER_MAIN_TABLE"]
+    anothers = {"holder": {"S": "another"}, "attempt": {"S": "its"}, "leaseUntil": {"N": "9999999999999"}}
+    for slot in slots:
+        at.dynamodb.put_item(TableName=table, Item={**slot, **anothers})
+    at.drained(EXTRACT)
+    for slot in slots:
+        at.dynamodb.delete_item(TableName=table, Key=slot)
+    at.forget_messages()
+
+
+def _used_up(at: Cloud, job_id: str) -> None:
+    """A worker whose source says that this hour's share is used up; then the hour is over."""
+    with hourly.used_up(at.stack, hourly_user(at)):
+        at.drained(EXTRACT)
+    gate = {**_source(at, job_id), "SK": {"S": "GATE"}}
+    at.dynamodb.delete_item(TableName=at.env["FETCHER_MAIN_TABLE"], Key=gate)
+    at.forget_messages()
+
+
+def _short_lease(at: Cloud, job_id: str) -> None:
+    """A worker that has to renew its slots while it reads."""
+    at.lease(5)
+    at.drained(EXTRACT)
+
+
+def _tried_again(at: Cloud, job_id: str) -> None:
+    """A client that posts the request of its failed job again, and says so."""
+    body = request_of(at.insist("GET", f"/v1/fetcher/{job_id}").json())
+    answer = at.insist("POST", "/v1/fetcher", body.decode(), x_retry_of=job_id)
+    assert answer.status in {200, 202}, answer
+    following = answer.json()["jobId"]
+    assert set(at.drive(following)) == {f"fetcher.job.completed.{following}"}
+    assert at.job(following)["retryOf"] == job_id
+    at.forget(following)
 
 
 def _shown(at: Cloud, job_id: str) -> None:
@@ -132,6 +187,10 @@ WAYS = {
     "poison": Way("parts", _poison_sealed, ends="internal"),
     "stalled": Way("small", _stalled, ends="internal"),
     "erased": Way("small", after=_erased),
+    "waited for a slot": Way("small", _without_a_slot),
+    "waited for the source": Way("cards", _used_up, connection=HOURLY),
+    "renewed": Way("slow", _short_lease),
+    "tried again": Way("small", _stalled, after=_tried_again, ends="internal"),
 }
 
 
@@ -157,6 +216,19 @@ def clouded(stack: Stack, folder: Path) -> Iterator[Cloud]:
         yield at
 
 
+@contextmanager
+def with_hourly(at: Cloud) -> Iterator[None]:
+    """Add the connection whose share of an hour can be used up."""
+    with hourly.user(at.stack, hourly_user(at)) as server:
+        assert at.register(HOURLY, **server).status == 201
+        yield
+
+
+def hourly_user(at: Cloud) -> str:
+    """The user behind that connection."""
+    return at.name.replace("-", "_")
+
+
 def named(at: Cloud, table: str) -> str:
     """A table of this rig's own: others use the same database at the same time."""
     return f"public.{at.name.replace('-', '_')}_{table}"
@@ -164,10 +236,10 @@ def named(at: Cloud, table: str) -> str:
 
 def posted(at: Cloud, way: Way) -> str:
     """Post the way's job, as a patient client does, and return its id."""
-    table = named(at, way.table)
-    request: dict[str, Any] = {"mappedFields": {"my_postgres": {table: ["*"]}}}
+    table = named(at, way.table) if way.table in TABLES else way.table
+    request: dict[str, Any] = {"mappedFields": {way.connection: {table: ["*"]}}}
     if way.filters:
-        request["filters"] = {"my_postgres": {table: way.filters}}
+        request["filters"] = {way.connection: {table: way.filters}}
     body = {"dataRequest": request, "metadata": {"source": "payments", "correlationId": uuid4().hex}}
     answer = at.insist("POST", "/v1/fetcher", body)
     assert answer.status in {200, 202}, answer

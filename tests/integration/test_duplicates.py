@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fetcher.core.faults import ARMED, Point
 from tests.cloud import Cloud
 from tests.cloudproxy import Fault
 from tests.envelope import Envelope
@@ -82,6 +83,37 @@ def test_everything_that_comes_while_a_worker_works_has_no_effect(at: Cloud, ano
     ended_once(at, job_id)
 
 
+@pytest.mark.parametrize("operation", WORKING[1:])
+def test_a_message_that_comes_again_after_the_lease_is_the_only_one_to_count(
+    at: Cloud, another: Envelope, operation: str
+) -> None:
+    """R-000-69, R-AWS-10: the first worker works on, and the second has died meanwhile: nothing of the first counts."""
+    job_id = posted(at, WAYS["parts"])
+    proxy = at.proxies[EXTRACT]
+    proxy.arm(Fault(operation, "held", calls=None))
+    with (
+        ThreadPoolExecutor(1) as threads,
+        at.envelope(EXTRACT, {"FETCHER_HEARTBEAT_SECONDS": "20"}) as silent,
+        Rig.envelope(at, EXTRACT, {ARMED: str(Point.CLAIMED)}) as dying,
+    ):
+        working = threads.submit(silent.invoke, message(job_id))
+        try:
+            assert proxy.held.wait(60)
+            at.pass_time(job_id)
+            assert dying.invoke(message(job_id)).outcome == "exited"
+            taken_over = at.record(job_id)
+        finally:
+            proxy.release.set()
+        assert working.result().payload == DONE
+    assert at.record(job_id) == taken_over
+    assert taken_over["META"]["attempts"]["N"] == "2"
+    at.pass_time(job_id)
+    assert another.invoke(message(job_id)).payload == DONE
+    # A manifest of the first may lie in S3, which knows no claims: nobody names it, and it expires.
+    assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
+    assert not [key for key in at.uploads() if job_id in key]
+
+
 def test_every_handler_may_be_run_twice(at: Cloud, another: Envelope) -> None:
     """R-AWS-10: the second run of extract, notify, dead letter and sweeper changes nothing."""
     at.arm({})
@@ -150,3 +182,20 @@ def test_two_sweeps_at_once_send_one_message(at: Cloud) -> None:
         assert sum(report.result().payload["swept"] for report in swept) == 1
     assert at.waiting("FETCHER_WORK_QUEUE_URL") == 1
     ended_once(at, job_id)
+
+
+@pytest.mark.parametrize("spoilt", ["sqs:SendMessage work", "dynamodb:TransactWriteItems fail unclaimed"])
+def test_a_sweep_that_cannot_do_it_leaves_it_to_the_next_one(at: Cloud, spoilt: str) -> None:
+    """R-000-75, design §4: and not to the one in a quarter of an hour, which is for what was sent."""
+    at.arm({})
+    job_id = posted(at, WAYS["small"])
+    if spoilt.startswith("dynamodb:"):
+        at.set(at.record(job_id)["META"], "stalled", {"N": "5"})
+    at.forget_messages()
+    at.pass_time(job_id)
+    due = at.record(job_id)
+    at.proxies[SWEEPER].arm(Fault(spoilt, "broken", calls=None))
+    assert at.sweep() == 0
+    assert at.record(job_id) == due
+    assert at.sweep() == 1
+    ended_once(at, job_id, "failed" if spoilt.startswith("dynamodb:") else "completed")

@@ -14,7 +14,7 @@ from fetcher.core.audit import verify_manifest
 from tests.cloud import Cloud
 from tests.cloudproxy import Fault
 from tests.envelope import Envelope
-from tests.rig import DEAD_LETTER, EXTRACT, VERIFY_KEY, Rig, sqs_event
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, VERIFY_KEY, Rig, sqs_event
 from tests.scenarios import WAYS, clouded, posted
 from tests.stack import Stack
 
@@ -94,6 +94,45 @@ def test_a_frozen_worker_that_wakes_changes_nothing(at: Cloud, first: Envelope, 
     body = at.result({"resultPath": record["META"]["result"]["M"]["path"]["S"]})
     assert verify_manifest(text.encode(), io.BytesIO(body), VERIFY_KEY) == []
     assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
+
+
+@pytest.mark.parametrize("point", ["before a checkpoint", "before the seal", "before the manifest", "before the end"])
+def test_a_frozen_worker_that_wakes_while_another_works_changes_nothing(at: Cloud, first: Envelope, point: str) -> None:
+    """R-000-69, R-002-12: the job is being worked on, so only the claim can tell who may write."""
+    way, operation = POINTS[point]
+    job_id = posted(at, WAYS[way])
+    proxy, its = at.proxies[EXTRACT], at.proxies[NOTIFY]
+    proxy.arm(Fault(operation, "held"))
+    its.arm(Fault("kms:Decrypt", "held"))
+    with ThreadPoolExecutor(2) as threads, Rig.envelope(at, EXTRACT, {"AWS_ENDPOINT_URL": its.url}) as other:
+        frozen = threads.submit(first.invoke, message(job_id))
+        assert proxy.held.wait(60), point
+        first.signal(signal.SIGSTOP)
+        try:
+            at.pass_time(job_id)
+            working = threads.submit(other.invoke, message(job_id))
+            assert its.held.wait(60)
+            before = owned(at, job_id)
+            first.signal(signal.SIGCONT)
+            proxy.release.set()
+            report = frozen.result()
+            assert owned(at, job_id) == before
+        finally:
+            first.signal(signal.SIGCONT)
+            proxy.release.set()
+            its.release.set()
+        assert working.result().payload == report.payload == {"batchItemFailures": []}
+    assert "the claim was lost" in report.log
+    assert (before["status"]["S"], before["attempts"]["N"]) == ("processing", "2")
+    assert published(at, job_id)[1] == 200
+    assert at.record(job_id)["META"]["attempts"]["N"] == "2"
+    assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
+
+
+def owned(at: Cloud, job_id: str) -> dict[str, Any]:
+    """The record, but for what the owner's own heartbeat renews."""
+    renewed = {"leaseUntil", "lookAt", "progress", "spentMs"}
+    return {name: value for name, value in at.record(job_id)["META"].items() if name not in renewed}
 
 
 def test_a_frozen_worker_whose_job_was_ended_leaves_it_so(at: Cloud, first: Envelope) -> None:

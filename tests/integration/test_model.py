@@ -40,11 +40,13 @@ from tests.unit.test_lifecycle import LEGAL
 
 pytestmark = pytest.mark.stack
 
-LEASE, WINDOW, DISPATCH, MAX_QUEUED = 60_000, 300_000, 30_000, 86_400_000
-START = 1_900_000_000_000
+LEASE, WINDOW, DISPATCH, MAX_QUEUED, START = 60_000, 300_000, 30_000, 86_400_000, 1_900_000_000_000
 WORKERS = ("w1", "w2", "w3", "w4")
 CANCELED = CanceledError("the job was canceled")
 OTHERWISE = FetcherError("it failed")
+ONLY_UP = ("generation", "attempts", "retries", "waits")
+"""Counts that nothing sets back, in the manifest or in the messages; `stalled` and `tries` a checkpoint sets to 0."""
+
 ENDING = {event for event, found in TABLE.items() if any(w.attribute == "completedAt" for w in found.writes)}
 """The events after which an extraction is over: each comes with its outbox item, in one transaction."""
 
@@ -207,6 +209,7 @@ class Life(RuleBasedStateMachine):
     def moved(self, after: dict[str, Any]) -> None:
         """Take over the new state, if it may follow the old one."""
         assert (self.item["status"], after["status"]) in LEGAL | {(str(s), str(s)) for s in TERMINAL}
+        assert all(self.item.get(name, 0) <= after.get(name, 0) <= self.item.get(name, 0) + 1 for name in ONLY_UP)
         self.accepted_cancel |= "cancelRequestedAt" in after
         if after["status"] in TERMINAL and self.end is None:
             self.end = after
@@ -265,12 +268,14 @@ class Life(RuleBasedStateMachine):
             assert not works
         self.moved(self.stored())
 
-    @rule()
-    def sweep(self) -> None:
-        """The sweeper runs at any moment."""
-        self.swept()
+    @rule(able=st.booleans())
+    def sweep(self, able: bool) -> None:
+        """The sweeper runs at any moment, maybe in vain, while nothing can be sent: then what was due is due."""
+        before = self.item
+        self.swept(able=able)
+        assert able or self.item == before
 
-    def swept(self) -> Action | None:
+    def swept(self, *, able: bool = True) -> Action | None:
         """Sweep what is due of this job; what was decided, or None when nothing was due."""
         for due in self.overdue.rows():
             if due.key["PK"] != key("t", self.id)["PK"] or due.key["SK"] != "META":
@@ -278,10 +283,14 @@ class Life(RuleBasedStateMachine):
             found = self.overdue.item(due)
             assert isinstance(found, Extraction)
             action, error = decide(found, self.now, MAX_QUEUED)
-            if action is Action.WAIT or not self.overdue.take(due):
+            until = None if action is Action.WAIT else self.overdue.take(due)
+            if until is None:
                 return Action.WAIT
             self.moved(self.stored())
-            if error is not None:
+            if not able:
+                self.overdue.give_back(due, until)
+                self.moved(self.stored())
+            elif error is not None:
                 self.end_by_others(Failed(error))
             return action
         return None
@@ -345,13 +354,14 @@ def where(service: Rig) -> None:
     Life.client, Life.table = service.dynamodb, service.env["FETCHER_MAIN_TABLE"]
 
 
+@pytest.mark.parametrize("canceled", [False, True])
 @pytest.mark.parametrize("event", list(Event))
-def test_after_any_event_the_sweeper_can_end_the_job(event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    """R-000-73..76: whatever a worker did last, the job is in the sweeper's index until it has ended."""
+def test_after_any_event_the_job_can_be_ended(event: Event, canceled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-000-73..76: whatever a worker did last, the sweeper ends the job; as canceled if that was accepted."""
     monkeypatch.setattr(records, "SHARDS", 1)
     monkeypatch.setattr(sweeping, "SHARDS", 1)
     life = Life()
-    life.accept(claimed=True, canceled=False)
+    life.accept(claimed=True, canceled=canceled)
     life.happen_to(event, "w1", 0, 0)
     life.both_agree()
     life.nothing_is_lost()

@@ -138,6 +138,30 @@ def test_a_dead_lease_is_taken_by_one(services: Services) -> None:
         lazy.terminate(winner, CANCELED, claimed=True)
 
 
+def test_what_the_old_owner_writes_beside_the_new_one_has_no_effect(services: Services) -> None:
+    """R-000-69: beat, release and end of the one whose lease was over, at the moment that the other one beats."""
+    extractions = services.extractions
+    lazy = Extractions(
+        extractions._client, services.settings.main_table, now_ms, lease_ms=-1, window_ms=1, dispatch_ms=1
+    )
+    for _ in range(5):
+        job = accepted(lazy)
+        old = lazy.claim("default", job.id, 0, uuid4().hex)
+        new = extractions.claim("default", job.id, 0, uuid4().hex)
+        assert old is not None
+        assert new is not None
+        beaten, failed, _, kept = at_once(
+            partial(extractions.beat, old, {"rows": 1}, 0),
+            partial(extractions.terminate, old, Failed(FetcherError("x")), claimed=True),
+            partial(extractions.release, old),
+            partial(extractions.beat, new, {"rows": 2}, 0),
+        )
+        assert (type(beaten), type(failed)) == (LostClaimError, LostClaimError)
+        assert extractions.get("default", job.id) == kept
+        assert (kept.claim, kept.progress) == (new.claim, {"rows": 2})
+        extractions.terminate(new, CANCELED, claimed=True)
+
+
 def test_finish_cancel_and_sweep_at_one_moment_end_in_one_state(services: Services) -> None:
     """R-000-63, design §4: an accepted cancel always ends canceled; a refused one leaves the job completed."""
     extractions = services.extractions

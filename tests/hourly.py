@@ -1,0 +1,50 @@
+"""A user of MariaDB whose statements of an hour can be used up, which the server then says by its own 1226."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pymysql
+
+from tests.stack import Stack
+
+PASSWORD = "an hour"
+
+
+@contextmanager
+def user(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
+    """Make the user, without a limit so far; what a connection's registration says of it."""
+    at = stack["databases"]["my_mariadb"]
+    _administer(stack, f"CREATE USER {name} IDENTIFIED BY '{PASSWORD}'", f"GRANT SELECT ON *.* TO {name}")
+    try:
+        yield {
+            "type": "MYSQL",
+            "host": at["host"],
+            "port": at["port"],
+            "databaseName": at["database"],
+            "userName": name,
+            "password": PASSWORD,
+        }
+    finally:
+        _administer(stack, f"DROP USER {name}")
+
+
+@contextmanager
+def used_up(stack: Stack, name: str) -> Iterator[None]:
+    """Let the user's share of an hour, a single statement, be used up for so long by whoever connects first."""
+    # Statements, not connections: another test's FLUSH USER_RESOURCES lets one more through, and no job needs only one.
+    _administer(stack, f"ALTER USER {name} WITH MAX_QUERIES_PER_HOUR 1")
+    try:
+        yield
+    finally:
+        _administer(stack, f"ALTER USER {name} WITH MAX_QUERIES_PER_HOUR 0")
+
+
+def _administer(stack: Stack, *statements: str) -> None:
+    at = stack["databases"]["my_mariadb"]
+    opened = pymysql.connect(
+        host=at["host"], port=at["port"], user=at["user"], password=at["password"], database=at["database"]
+    )
+    with closing(opened) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
