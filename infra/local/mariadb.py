@@ -130,7 +130,7 @@ def _program(name: str) -> str:
 
 def _create(folder: Path, installer: str) -> None:
     """Make the system tables, and leave the first statements where the server's first start finds them."""
-    _run(installer, "--no-defaults", f"--datadir={folder / 'data'}", "--auth-root-authentication-method=normal")
+    _run(folder, installer, "--no-defaults", f"--datadir={folder / 'data'}", "--auth-root-authentication-method=normal")
     password = secrets.token_urlsafe(24)
     root = secrets.token_urlsafe(24)
     statements = [
@@ -151,7 +151,7 @@ def _write(file: Path, text: str) -> None:
 
 def _launch(folder: Path, server: str, settings: Mapping[str, str]) -> None:
     port = free_port()
-    own = {"datadir": "data", "socket": "socket", "pid-file": "pid", "log-error": "log"}
+    own = {"datadir": "data", "socket": "socket", "pid-file": "pid", "log-error": "log", "tmpdir": "."}
     options = {**settings, **{name: str(folder / file) for name, file in own.items()}, "port": str(port)}
     first = [f"--init-file={folder / 'first.sql'}"] if (folder / "first.sql").exists() else []
     command = [*_prefix(), server, "--no-defaults", *first, *(f"--{name}={text}" for name, text in options.items())]
@@ -183,7 +183,10 @@ def _own(path: Path) -> None:
         shutil.chown(path, "nobody", "nogroup")
 
 
-def _run(program: str, *arguments: str) -> None:
-    done = subprocess.run([*_prefix(), program, *arguments], capture_output=True, text=True, check=False, cwd="/")
+def _run(folder: Path, program: str, *arguments: str) -> None:
+    # Its temporary tables have the same names each time: two servers that share a folder for them hurt each other.
+    env = {**os.environ, "TMPDIR": str(folder)}
+    command = [*_prefix(), program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=env)
     if done.returncode:
         raise StackError(f"{program} failed: {done.stderr[-500:] or done.stdout[-500:]}")
