@@ -64,8 +64,7 @@ class Rig:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for envelope in self._opened.values():
-            envelope.__exit__(None, None, None)
+        self.restart_all()
 
     # --- what the gateway and the event sources do
 
@@ -93,6 +92,12 @@ class Rig:
         folder = self._folder / secrets.token_hex(4)
         folder.mkdir()
         return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env={**self.env, **(env or {})})
+
+    def restart_all(self) -> None:
+        """End every execution environment; the next invocations are cold."""
+        for envelope in self._opened.values():
+            envelope.__exit__(None, None, None)
+        self._opened.clear()
 
     def deliver(self, handler: str, queue: str, **env: str) -> Report | None:
         """Hand the next message of a queue to a handler, as an event source does; None when there is none."""

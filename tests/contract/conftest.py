@@ -26,9 +26,9 @@ OURS = HERE / "engines"
 KINDS = (*kinds(), *(module.name for module in pkgutil.iter_modules([str(OURS)])))
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Name each kind in turn; the registry knows the tests' own only meanwhile."""
+    """Name each kind in turn; the registry knows the tests' own only meanwhile, not in other modules of the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "__path__", [*engines.__path__, str(OURS)])
         yield str(request.param)
@@ -65,7 +65,7 @@ def sources() -> Iterator[Callable[[str], Source]]:
         yield source_of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def source(kind: str, sources: Callable[[str], Source]) -> Source:
     return sources(kind)
 

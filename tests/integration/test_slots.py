@@ -142,8 +142,9 @@ class Watch:
 
     def _look(self) -> None:
         counting = (
-            "SELECT count(DISTINCT application_name) FROM pg_stat_activity"
-            " WHERE application_name LIKE 'fetcher-%' AND application_name <> 'fetcher-probe'"
+            # Not a session whose job has ended and that the server has not closed yet.
+            "SELECT count(DISTINCT application_name) FROM pg_stat_activity WHERE state = 'active'"
+            " AND application_name LIKE 'fetcher-%' AND application_name <> 'fetcher-probe'"
         )
         with source(self._service) as connection:
             while not self._done.wait(0.01):

@@ -13,9 +13,9 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
-ROWS = 100_000
-"""Of 170 bytes in the result, so that a first part of 8 MiB is stored before the wire breaks."""
-BREAK = 12_000_000
+ROWS = 220_000
+"""Of 170 bytes in the result, so that parts of 8 MiB are stored well before the wire breaks, whatever is on its way."""
+BREAK = 26_000_000
 
 
 @pytest.fixture(params=KINDS)

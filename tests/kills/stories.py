@@ -242,9 +242,16 @@ WORKER = (
 
 PARTS = (
     *_cells(EXTRACT, ordinary, Point.BEATEN, Point.UPLOAD_MADE, Point.UPLOAD_NOTED, Point.PART_SENT, Point.PART_STORED),
-    *_cells(EXTRACT, ordinary, Point.READ, Point.SEALED, Point.STORED, Point.MANIFEST_STORED, Point.FINISHED),
-    *_cells(EXTRACT, handed_over, Point.HANDING_OVER, Point.HANDED_OVER, Point.FREED, Point.NEXT_SENT),
-    *_cells(EXTRACT, taken_over, Point.GONE_ON, Point.PART_STORED, Point.SEALED),
+    *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED),
+    *_cells(EXTRACT, handed_over, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
+    *_cells(EXTRACT, taken_over, Point.GONE_ON),
     *_cells(EXTRACT, begun_again, Point.BEGUN, Point.DROPPED),
 )
 """In the worker, when the result is stored in parts."""
+
+MORE_PARTS = (
+    *_cells(EXTRACT, ordinary, Point.READ, Point.MANIFEST_STORED, Point.FINISHED),
+    *_cells(EXTRACT, handed_over, Point.FREED),
+    *_cells(EXTRACT, taken_over, Point.PART_STORED, Point.SEALED),
+)
+"""The same points by other ways; for the soak."""

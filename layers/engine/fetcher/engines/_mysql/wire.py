@@ -121,6 +121,7 @@ class Packets:
             size += stop - at
             if size >= aim:
                 break
+            self._left = aim - size
         return bodies, _values(*last)
 
     def _cut(self, sequence: int) -> Iterator[tuple[Buffer, int, int]]:
