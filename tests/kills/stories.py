@@ -217,13 +217,13 @@ THE_END = (Point.ENDING, Point.FINISHED)
 AROUND = (
     *_cells(SUBMIT, large_body, Point.STORING_BODY, Point.BODY_STORED),
     *_cells(SUBMIT, ordinary, Point.ACCEPTING, Point.ACCEPTED, Point.SENT, Point.DISPATCHED),
-    *_cells(SUBMIT, canceled, Point.CANCELING, Point.CANCEL_MARKED, *THE_END, Point.CLEANED, Point.NOTIFIED),
+    *_cells(SUBMIT, canceled, Point.CANCELING, Point.CANCEL_MARKED, Point.FINISHED),
     *_cells(SUBMIT, reconfigured, Point.CHANGING, Point.CHANGED, Point.RATED),
     *_cells(SUBMIT, erased, Point.ERASING, Point.OBJECTS_ERASED, Point.ERASED),
     *_cells(NOTIFY, ordinary, Point.PUBLISHING, Point.PUBLISHED, Point.MARKED),
     *_cells(SWEEPER, never_sent, Point.SWEEPING, Point.SWEPT, Point.SENT_AGAIN),
     *_cells(SWEEPER, never_sent, Point.OUTBOX_SWEPT, Point.NOTIFIED_AGAIN),
-    *_cells(DEAD_LETTER, poisoned, *THE_END, Point.CLEANED, Point.NOTIFIED),
+    *_cells(DEAD_LETTER, poisoned, Point.FINISHED),
 )
 """Before and after the worker: submit, notify, sweeper, dead letter."""
 
@@ -232,7 +232,7 @@ WORKER = (
     *_cells(EXTRACT, ordinary, Point.REMEMBERED, Point.PLANNED, Point.FIRST_PAGE, Point.READ),
     *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED, Point.MANIFEST_STORED),
     *_cells(EXTRACT, ordinary, *THE_END, Point.FREEING, Point.FREED, Point.NOTIFIED),
-    *_cells(EXTRACT, invalid, *THE_END, Point.CLEANED, Point.FREEING, Point.FREED, Point.NOTIFIED),
+    *_cells(EXTRACT, invalid, Point.CLEANED),
     *_cells(EXTRACT, released, Point.RELEASING, Point.RELEASED, Point.HIDDEN),
     *_cells(EXTRACT, slot_waited_for, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
     *_cells(EXTRACT, source_cut, Point.RETRIED),
@@ -249,6 +249,11 @@ PARTS = (
 )
 """In the worker, when the result is stored in parts."""
 
+MORE = (
+    *_cells(SUBMIT, canceled, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
+    *_cells(DEAD_LETTER, poisoned, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
+    *_cells(EXTRACT, invalid, *THE_END, Point.FREEING, Point.FREED, Point.NOTIFIED),
+)
 MORE_PARTS = (
     *_cells(EXTRACT, ordinary, Point.READ, Point.MANIFEST_STORED, Point.FINISHED),
     *_cells(EXTRACT, handed_over, Point.FREED),

@@ -1,1 +1,4 @@
-"""Long proofs: `make soak` runs them whole, CI in a shortened form."""
+"""Long proofs: `make soak` runs them, or a part of them:
+
+`FETCHER_SOAK_JOBS=12 FETCHER_SOAK_SECONDS=6 make soak ARGS=tests/soak/test_load.py`
+"""

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.kills.matrix import Matrix
-from tests.kills.stories import AROUND, MORE_PARTS, PARTS, WORKER, Cell
+from tests.kills.stories import AROUND, MORE, MORE_PARTS, PARTS, WORKER, Cell
 
 pytestmark = [pytest.mark.soak, pytest.mark.stack]
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.stack]
 @pytest.mark.parametrize("datasources", ["one", "several"])
 @pytest.mark.parametrize(
     ("cell", "size"),
-    [(cell, size) for cell in (*AROUND, *WORKER) for size in ("small", "large")]
+    [(cell, size) for cell in (*AROUND, *WORKER, *MORE) for size in ("small", "large")]
     + [(cell, "large") for cell in (*PARTS, *MORE_PARTS)],
     ids=str,
 )
