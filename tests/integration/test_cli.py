@@ -105,9 +105,9 @@ def test_doctor_reads_a_deployed_stack_with_the_callers_credentials(run: Run, st
 
 
 def test_the_derived_key_is_the_stacks(run: Run, stack: Stack) -> None:
-    listed = stack.client("secretsmanager").list_secrets()["SecretList"]
-    secret = next(found for found in listed if not found["Name"].startswith(("rig-", "fetcher/")))
-    master = stack.client("secretsmanager").get_secret_value(SecretId=secret["ARN"])["SecretString"]
+    (deployed,) = stack.client("cloudformation").describe_stacks(StackName="fetcher")["Stacks"]
+    arn = next(each["OutputValue"] for each in deployed["Outputs"] if each["OutputKey"] == "MasterSecretArn")
+    master = stack.client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
     assert run("derive-key", FETCHER_MASTER_KEY=master).stdout.strip() == stack["verifyKeyHex"]
 
 
