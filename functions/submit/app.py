@@ -25,7 +25,6 @@ from fetcher.errors import FetcherError
 from submit import describing, jobs, registry, scopes, status
 from submit.answers import JSON
 from submit.context import request_id_of
-from submit.page import page
 from submit.problems import Place, from_error, from_validation, problem
 from submit.services import services
 
@@ -171,6 +170,7 @@ def _plain(event: dict[str, Any]) -> dict[str, Any]:
 
 
 if os.environ.get("FETCHER_STAGE") == "local":
+    from submit.page import page  # here: no other stage is to pay for it at each cold start
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response[Any]:
