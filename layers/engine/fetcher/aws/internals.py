@@ -103,13 +103,13 @@ def _grouped(env: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 def _datasource(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> Stored:
     _check(number, members)
-    kind = _kind(members)
-    keys = _keys(number, members, env) if kind == PLUGIN_CRM else {}
+    is_crm = _is_crm(members)
+    keys = _keys(number, members, env) if is_crm else {}
     tenant, name = members.get("TENANT", DEFAULT_TENANT), members["CONFIG_NAME"]
     options = _options(number, members)
     to = Connection(
         name=name,
-        kind=kind,
+        kind=PLUGIN_CRM if is_crm else API_KINDS[members["TYPE"]],
         host=members["HOST"],
         port=_port(number, members),
         database=members["DATABASE"],
@@ -139,10 +139,9 @@ def _datasource(number: str, members: Mapping[str, str], env: Mapping[str, str])
     )
 
 
-def _kind(members: Mapping[str, str]) -> str:
-    """Return the code's kind: the name and the type together make `plugin_crm` (reference 11)."""
-    is_crm = (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
-    return PLUGIN_CRM if is_crm else API_KINDS[members["TYPE"]]
+def _is_crm(members: Mapping[str, str]) -> bool:
+    """Whether this is `plugin_crm`: the name and the type together make it (reference 11)."""
+    return (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
 
 
 def _keys(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
@@ -169,8 +168,7 @@ def _check_only(number: str, where: tuple[str, str], taken: Set[tuple[str, str]]
 
 
 def _problems(members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    is_crm = (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
-    for member in sorted(members.keys() - _MEMBERS - (KEYS.keys() if is_crm else set())):
+    for member in sorted(members.keys() - _MEMBERS - (KEYS.keys() if _is_crm(members) else set())):
         yield member, "is not a known variable"
     for member in _NEEDED:
         if member not in members:
