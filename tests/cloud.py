@@ -22,7 +22,7 @@ from fetcher.core.rules import Rule
 from infra.local.places import ROOT
 from tests.cloudproxy import Call, CloudProxy, Fault, between
 from tests.envelope import Envelope, Report
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, Rig, sqs_event
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, QUEUES, SUBMIT, SWEEPER, Rig, sqs_event
 from tests.stack import Stack
 
 HANDLERS = (SUBMIT, SWEEPER, EXTRACT, DEAD_LETTER, NOTIFY)
@@ -31,7 +31,6 @@ SHORT = 60.0
 """Seconds of an invocation whose attempt has none: all of them are its margin."""
 
 ROUNDS = 12
-QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
 
 
 class _Anything(dict[str, Any]):
@@ -202,7 +201,7 @@ class Cloud(Rig):
 
     def pass_time(self, job_id: str) -> None:
         """Let every lease and every `lookAt` of a job lie in the past; call it only while no handler works for it."""
-        for item in (*self.record(job_id).values(), *self.held(job_id)):
+        for item in (*self.items_of(job_id).values(), *self.held(job_id)):
             for name in ("lookAt", "leaseUntil"):
                 if name in item:
                     self.set(item, name, {"N": "1"})
@@ -229,13 +228,13 @@ class Cloud(Rig):
             self.invoke(SWEEPER, {})
             self.drained(NOTIFY)
             found += self.event_ids(job_id)
-            if "publishedAt" in self.record(job_id).get("OUTBOX#TERMINAL", {}):
+            if "publishedAt" in self.items_of(job_id).get("OUTBOX#TERMINAL", {}):
                 return found
         raise AssertionError(f"the job does not come to an end: {self.job(job_id)}")
 
     # --- what is there
 
-    def record(self, job_id: str) -> dict[str, dict[str, Any]]:
+    def items_of(self, job_id: str) -> dict[str, dict[str, Any]]:
         """The items of a job, by their sort key."""
         answer = self.dynamodb.query(
             TableName=self.env["FETCHER_MAIN_TABLE"],
@@ -248,7 +247,7 @@ class Cloud(Rig):
     def held(self, job_id: str) -> list[dict[str, Any]]:
         """The source slots that a job holds, dead leases included."""
         found: list[dict[str, Any]] = []
-        for source in {each["S"] for each in self.record(job_id)["META"]["connections"]["M"].values()}:
+        for source in {each["S"] for each in self.items_of(job_id)["META"]["connections"]["M"].values()}:
             answer = self.dynamodb.query(
                 TableName=self.env["FETCHER_MAIN_TABLE"],
                 KeyConditionExpression="PK = :pk AND begins_with(SK, :slot)",

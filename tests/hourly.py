@@ -30,14 +30,13 @@ def user(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def used_up(stack: Stack, name: str) -> Iterator[None]:
-    """Let the user's share of an hour, a single statement, be used up for so long by whoever connects first."""
-    # Statements, not connections: another test's FLUSH USER_RESOURCES lets one more through, and no job needs only one.
-    _administer(stack, f"ALTER USER {name} WITH MAX_QUERIES_PER_HOUR 1")
+def used_up(stack: Stack, name: str, limit: str = "MAX_QUERIES_PER_HOUR") -> Iterator[None]:
+    """Let the user's share of an hour, one statement or connection, be used up for so long by whoever comes first."""
+    _administer(stack, f"ALTER USER {name} WITH {limit} 1")
     try:
         yield
     finally:
-        _administer(stack, f"ALTER USER {name} WITH MAX_QUERIES_PER_HOUR 0")
+        _administer(stack, f"ALTER USER {name} WITH {limit} 0")
 
 
 def _administer(stack: Stack, *statements: str) -> None:

@@ -26,6 +26,9 @@ EXTRACT = "extract.app.handler"
 DEAD_LETTER = "extract.dead_letter.handler"
 NOTIFY = "notify.app.handler"
 
+QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
+"""The setting that names each handler's queue."""
+
 MASTER = base64.b64encode(bytes(range(32))).decode()
 VERIFY_KEY = bytes.fromhex("ec9eedfd0b245950528714e5328ff2c2639ab32540a309f1cd68685ceaff9dfe")
 """The external HMAC key of `MASTER`: a published test vector."""
@@ -38,6 +41,11 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     text: str
+
+    @classmethod
+    def of(cls, report: Report) -> "Answer":
+        """Read it from what the handler returned."""
+        return cls(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
 
     def json(self) -> Any:
         """Parse the body."""
@@ -74,7 +82,7 @@ class Rig:
         """Send a request."""
         report = self.invoke(SUBMIT, http_event(method, path, body, query=query, **headers))
         assert report.outcome == "response", report
-        return Answer(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
+        return Answer.of(report)
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
         """Run a handler once; with an environment of its own when one is given."""
@@ -99,24 +107,29 @@ class Rig:
             envelope.__exit__(None, None, None)
         self._opened.clear()
 
-    def deliver(self, handler: str, queue: str, **env: str) -> Report | None:
-        """Hand the next message of a queue to a handler, as an event source does; None when there is none."""
-        received = self.sqs.receive_message(QueueUrl=self.env[queue], MaxNumberOfMessages=1).get("Messages", [])
+    def deliver(self, handler: str, **env: str) -> Report | None:
+        """Hand the next message of a handler's queue to it, as an event source does; None when there is none."""
+        return self.deliver_by(handler, lambda event: self.invoke(handler, event, **env))
+
+    def deliver_by(self, handler: str, invoke: Callable[[Any], Report]) -> Report | None:
+        """The same, with an invocation of the caller's own."""
+        queue = self.env[QUEUES[handler]]
+        received = self.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1).get("Messages", [])
         if not received:
             return None
         message = received[0]
-        report = self.invoke(handler, sqs_event(message["Body"], message["ReceiptHandle"]), **env)
+        report = invoke(sqs_event(message["Body"], message["ReceiptHandle"]))
         if report.outcome == "response" and not report.payload["batchItemFailures"]:
-            self.sqs.delete_message(QueueUrl=self.env[queue], ReceiptHandle=message["ReceiptHandle"])
+            self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return report
 
     def work(self, **env: str) -> Report | None:
         """Let extract take the next message."""
-        return self.deliver(EXTRACT, "FETCHER_WORK_QUEUE_URL", **env)
+        return self.deliver(EXTRACT, **env)
 
     def notify(self, **env: str) -> Report | None:
         """Let notify take the next message."""
-        return self.deliver(NOTIFY, "FETCHER_NOTIFICATIONS_QUEUE_URL", **env)
+        return self.deliver(NOTIFY, **env)
 
     def sweep(self) -> int:
         """Let the sweeper run once; return what it swept."""
@@ -327,6 +340,16 @@ def http_event(
     if text is not None:
         event["body"] = text
     return event
+
+
+def message_of(job_id: str, generation: int = 0) -> str:
+    """The work message of a job."""
+    return json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation})
+
+
+def work_event(job_id: str, generation: int = 0) -> dict[str, Any]:
+    """The event that brings a job to a handler."""
+    return sqs_event(message_of(job_id, generation))
 
 
 def sqs_event(body: str, receipt: str = "none") -> dict[str, Any]:

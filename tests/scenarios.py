@@ -16,7 +16,7 @@ from tests import hourly
 from tests.cloud import Cloud, cloud
 from tests.cloudproxy import Fault
 from tests.integration.test_bounds import source
-from tests.rig import EXTRACT, SWEEPER
+from tests.rig import EXTRACT, SWEEPER, message_of
 from tests.stack import Stack
 
 BOUND = 24 * 1024 * 1024
@@ -58,13 +58,13 @@ def _cancel_alone(at: Cloud, job_id: str) -> None:
 
 def _stalled(at: Cloud, job_id: str) -> None:
     """As five workers that died leave it, found by the sweeper."""
-    at.set(at.record(job_id)["META"], "stalled", {"N": "5"})
+    at.set(at.items_of(job_id)["META"], "stalled", {"N": "5"})
     at.pass_time(job_id)
     at.invoke(SWEEPER, {})
 
 
 def _poison(at: Cloud, job_id: str) -> None:
-    at.dead_letter(f'{{"v":1,"tenant":"default","extractionId":"{job_id}","generation":0}}')
+    at.dead_letter(message_of(job_id))
 
 
 def _in_a_hurry(at: Cloud, job_id: str) -> None:
@@ -115,7 +115,7 @@ def _poison_sealed(at: Cloud, job_id: str) -> None:
 
 def _source(at: Cloud, job_id: str) -> dict[str, dict[str, str]]:
     """The partition of what is known of the job's source."""
-    [source] = at.record(job_id)["META"]["connections"]["M"].values()
+    [source] = at.items_of(job_id)["META"]["connections"]["M"].values()
     return {"PK": {"S": f"T#default#SOURCE#{source['S']}"}}
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from fetcher.errors import ACTIONS, SCHEMA_VALIDATION
-from tests.rig import EXTRACT, Rig, sqs_event, until
+from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
 
@@ -62,9 +62,8 @@ def posted(service: Rig, tables: Any, name: str, **more: Any) -> str:
 
 def worked(service: Rig, job_id: str, **env: str) -> tuple[Any, int]:
     """Run the job in a fresh process under the template's memory limit; return it and the peak in bytes."""
-    message = json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0})
     with service.envelope(EXTRACT, env, memory_mb=512, seconds=300) as envelope:
-        report = envelope.invoke(sqs_event(message))
+        report = envelope.invoke(work_event(job_id))
     assert report.outcome == "response", report
     return service.job(job_id), report.peak_bytes
 

@@ -1,6 +1,5 @@
 """A cancel takes effect wherever the job is, and an accepted one always ends as canceled."""
 
-import json
 import threading
 import time
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from fetcher.core.faults import Point
 from tests.integration.test_bounds import active_queries, view
-from tests.rig import EXTRACT, Rig, sqs_event, until
+from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
 
@@ -21,11 +20,6 @@ def posted(service: Rig, table: str, name: str) -> str:
         "metadata": {"source": "payments", "correlationId": name},
     }
     return str(service.post(body).json()["jobId"])
-
-
-def message_of(job_id: str) -> Any:
-    """The event that brings the job to a worker."""
-    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0}))
 
 
 def cancel(service: Rig, job_id: str) -> int:
@@ -53,7 +47,7 @@ def test_a_queued_job_ends_at_once(service: Rig) -> None:
     job_id = posted(service, "public.accounts", "queued")
     assert cancel(service, job_id) == 202
     assert ended_canceled(service, job_id)
-    assert service.invoke(EXTRACT, message_of(job_id)).payload == {"batchItemFailures": []}
+    assert service.invoke(EXTRACT, work_event(job_id)).payload == {"batchItemFailures": []}
     assert ended_canceled(service, job_id)
     assert cancel(service, job_id) == 409
 
@@ -66,7 +60,7 @@ def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> N
         "SELECT n, repeat('x', 100) AS text, pg_sleep(0.001)::text AS s FROM generate_series(1, 1000000) n",
     )
     job_id = posted(service, "canceled", "running")
-    worker = threading.Thread(target=service.invoke, args=(EXTRACT, message_of(job_id)))
+    worker = threading.Thread(target=service.invoke, args=(EXTRACT, work_event(job_id)))
     worker.start()
     until(lambda: service.job(job_id)["progress"]["rows"] > 0, "the first rows")
     seen = until(lambda: _at_speed(service.job(job_id)["progress"]), "the rate")
@@ -84,7 +78,7 @@ def test_a_job_whose_worker_died_ends_canceled_by_whoever_comes_next(service: Ri
     """Design §4: while a dead worker's lease lives the cancel waits; then it is the end."""
     job_id = posted(service, "public.movements", "dead worker")
     with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.PART_STORED}) as envelope:
-        report = envelope.invoke(message_of(job_id))
+        report = envelope.invoke(work_event(job_id))
         assert report.outcome == "exited", report.log
     assert cancel(service, job_id) == 202
 
@@ -100,7 +94,7 @@ def test_a_cancel_before_finish_wins(service: Rig) -> None:
     """Design §4: finish is refused once a cancel was accepted, and the stored object is removed."""
     job_id = posted(service, "public.accounts", "sealing")
     with service.envelope(EXTRACT, {"FETCHER_FAULT": Point.MANIFEST_STORED}) as envelope:
-        report = envelope.invoke(message_of(job_id))
+        report = envelope.invoke(work_event(job_id))
         assert report.outcome == "exited", report.log
     assert cancel(service, job_id) == 202
 

@@ -11,8 +11,8 @@ import pytest
 from fetcher.core.faults import Point
 from tests.databases import KINDS, NAMES, Database
 from tests.faultproxy import faulty
-from tests.integration.test_crashes import finished, killed, message_of
-from tests.rig import EXTRACT, Rig, sqs_event, until
+from tests.integration.test_crashes import finished, killed
+from tests.rig import EXTRACT, Rig, until, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -121,7 +121,7 @@ def test_the_result_is_what_one_snapshot_saw(service: Rig, database: Database) -
     with faulty(database.at["host"], database.at["port"]) as proxy, Writer(database) as writer, late(database) as other:
         database.register(service, name, proxy.port)
         job_id = posted(service, database, name, "snapshot", FIELDS)
-        worker = threading.Thread(target=service.invoke, args=(EXTRACT, sqs_event(message_of(job_id))))
+        worker = threading.Thread(target=service.invoke, args=(EXTRACT, work_event(job_id)))
         proxy.rate, before = 8_000_000, proxy.passed
         worker.start()
         until(lambda: proxy.passed - before > 1_000_000, "a part of the rows", 60)

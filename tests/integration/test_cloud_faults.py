@@ -69,7 +69,7 @@ def calm(at: Cloud) -> Calm:
 
 def proven(at: Cloud, way: Way, job_id: str, ids: Sequence[str], faults: Faults) -> str | None:
     """Check all that must be true at the end of a way; return the digest of its result, if it has one."""
-    record = at.record(job_id)
+    record = at.items_of(job_id)
     job = record["META"]
     completed = way.ends == "completed"
     assert job["status"]["S"] == ("completed" if completed else "failed"), job.get("error")

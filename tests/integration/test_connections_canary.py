@@ -17,7 +17,7 @@ from fetcher.model import Connection, Secret
 from submit.connection_bodies import ConnectionBody, PatchBody
 from tests.integration.test_bounds import source
 from tests.integration.test_connections_changing import PATH
-from tests.rig import DEAD_LETTER, MASTER, NOTIFY, Answer, Rig, sqs_event
+from tests.rig import DEAD_LETTER, MASTER, NOTIFY, QUEUES, Answer, Rig, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -44,11 +44,12 @@ class Watched(Rig):
         self.seen.append(f"{method} {path}: {answer.headers} {answer.text}")
         return answer
 
-    def deliver(self, handler: str, queue: str, **env: str) -> Any:
+    def deliver(self, handler: str, **env: str) -> Any:
         """Look at the next message before it is handed over."""
+        queue = QUEUES[handler]
         peeked = self.sqs.receive_message(QueueUrl=self.env[queue], VisibilityTimeout=0, MaxNumberOfMessages=1)
         self.seen += [f"{queue}: {message['Body']}" for message in peeked.get("Messages", [])]
-        return super().deliver(handler, queue, **env)
+        return super().deliver(handler, **env)
 
     def logs(self) -> Iterator[str]:
         """What every handler wrote."""
@@ -159,9 +160,8 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
     assert [watched.job(name)["status"] for name in (failed, internal, canceled)] == ["failed"] * 3
     assert watched.job(completed)["status"] == "completed"
     watched.http("GET", f"/v1/fetcher/{completed}/manifest")
-    message = json.dumps({"v": 1, "tenant": "default", "extractionId": completed, "generation": 0})
-    watched.invoke(DEAD_LETTER, sqs_event(message))
-    while watched.deliver(NOTIFY, "FETCHER_NOTIFICATIONS_QUEUE_URL") is not None:
+    watched.invoke(DEAD_LETTER, work_event(completed))
+    while watched.deliver(NOTIFY) is not None:
         pass
     watched.sweep()
     events = watched.published()
@@ -199,7 +199,7 @@ def test_no_row_and_no_value_of_a_filter_is_in_a_log_or_a_message(watched: Watch
         if statuses == ["completed"]:
             assert given.encode() in watched.result(watched.job(job_id))
     assert statuses == ["completed", "failed", "failed"]
-    while watched.deliver(NOTIFY, "FETCHER_NOTIFICATIONS_QUEUE_URL") is not None:
+    while watched.deliver(NOTIFY) is not None:
         pass
     messages = [text for text in watched.seen if text.startswith("FETCHER_")]
     assert messages

@@ -17,8 +17,7 @@ pytestmark = pytest.mark.stack
 
 def own(service: Rig) -> str:
     """The id of `my_postgres`."""
-    items = service.http("GET", PATH, query={"limit": "100"}).json()["items"]
-    return str(next(item["id"] for item in items if item["configName"] == "my_postgres"))
+    return service.connection_id("my_postgres")
 
 
 def validate(service: Rig, mapped: Any) -> Answer:
@@ -51,7 +50,7 @@ def cached(service: Rig, connection: str) -> dict[str, str]:
 
 def test_a_schema_shows_tables_with_typed_fields_and_keys(service: Rig) -> None:
     """§13.4-5. The public system hides types, nullability and keys."""
-    shown = service.http("GET", f"{PATH}/{own(service)}/schema").json()
+    shown = service.http("GET", f"{PATH}/{service.connection_id('my_postgres')}/schema").json()
     assert (shown["configName"], shown["type"], shown["databaseName"]) == ("my_postgres", "POSTGRESQL", "payments")
     tables = {table["name"]: table for table in shown["tables"]}
     assert list(tables) == sorted(tables)
@@ -69,7 +68,9 @@ def test_a_schema_shows_tables_with_typed_fields_and_keys(service: Rig) -> None:
 
 def test_a_schema_of_other_schemas_has_names_that_a_job_takes(service: Rig) -> None:
     """Design §7.4: the shown name resolves to the shown table."""
-    shown = service.http("GET", f"{PATH}/{own(service)}/schema", query={"schema": "accounting,public"}).json()
+    shown = service.http(
+        "GET", f"{PATH}/{service.connection_id('my_postgres')}/schema", query={"schema": "accounting,public"}
+    ).json()
     names = [table["name"] for table in shown["tables"]]
     assert {"accounting.invoices", "accounts"} <= set(names)
     assert validate(service, {"my_postgres": {name: ["*"] for name in names[:20]}}).status == 200
@@ -106,7 +107,7 @@ def test_a_schema_that_is_too_large_for_an_answer_says_so(service: Rig) -> None:
         database.execute("CREATE SCHEMA wide")
         for number in range(40):
             database.execute(f"CREATE VIEW wide.v{number} AS SELECT {columns}".encode())
-        answer = service.http("GET", f"{PATH}/{own(service)}/schema", query={"schema": "wide"})
+        answer = service.http("GET", f"{PATH}/{service.connection_id('my_postgres')}/schema", query={"schema": "wide"})
         database.execute("DROP SCHEMA wide CASCADE")
     refused(answer, 400, "FET-2040")
 
@@ -233,7 +234,7 @@ def test_a_connection_is_tested_ten_times_a_minute_over_all_functions(service: R
     refused(answer, 429, "FET-2011")
     assert 1 <= int(answer.headers["Retry-After"]) <= 6
     assert there["statusCode"] == 429
-    assert service.http("POST", f"{PATH}/{own(service)}/test").status == 200
+    assert service.http("POST", f"{PATH}/{service.connection_id('my_postgres')}/test").status == 200
     nobody = str(uuid4())
     refused(service.http("POST", f"{PATH}/{nobody}/test"), 404, "FET-1001")
     rates = [item["PK"]["S"] for item in service.items() if item["SK"]["S"] == "RATE#TEST"]

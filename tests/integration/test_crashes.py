@@ -9,7 +9,7 @@ import pytest
 
 from fetcher.core.faults import Point
 from tests.integration.test_bounds import source
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, Rig, sqs_event, until
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, Rig, sqs_event, until, work_event
 
 pytestmark = pytest.mark.stack
 
@@ -46,14 +46,9 @@ def posted(service: Rig, tables: Mapping[str, Any], name: str, datasource: str =
     return str(answer.json()["jobId"])
 
 
-def message_of(job_id: str, generation: int = 0) -> str:
-    """The work message of a job."""
-    return json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation})
-
-
 def killed(service: Rig, job_id: str, point: Point) -> None:
     """Hand the job's message to a worker that dies at this point."""
-    report = service.invoke(EXTRACT, sqs_event(message_of(job_id)), FETCHER_FAULT=point)
+    report = service.invoke(EXTRACT, work_event(job_id), FETCHER_FAULT=point)
     assert report.outcome == "exited", report
 
 
@@ -140,7 +135,7 @@ def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     with service.envelope(EXTRACT) as worker:
         while service.job(job_id)["status"] not in {"completed", "failed"}:
             before, generation = checkpointed(service, job_id), int(service.record(job_id)["generation"]["N"])
-            report = worker.invoke(sqs_event(message_of(job_id, generation)), MARGIN_SECONDS + budget)
+            report = worker.invoke(work_event(job_id, generation), MARGIN_SECONDS + budget)
             assert report.payload == {"batchItemFailures": []}, report
             stored = checkpointed(service, job_id) - before
             budget *= 1.3 if stored < 1 else 0.8 if stored > 2 else 1
@@ -169,7 +164,7 @@ def test_a_live_lease_is_not_taken(service: Rig) -> None:
     """R-000-68, R-000-69: the second delivery has no effect while the first one's lease lives."""
     job_id = posted(service, SMALL, "live lease")
     killed(service, job_id, Point.CLAIMED)
-    again = service.invoke(EXTRACT, sqs_event(message_of(job_id)))
+    again = service.invoke(EXTRACT, work_event(job_id))
     assert again.payload == {"batchItemFailures": []}
     job = service.job(job_id)
     assert (job["status"], job["attempts"]) == ("processing", 1)
@@ -195,7 +190,7 @@ def test_an_event_that_is_sent_twice_carries_one_id(service: Rig, point: Point) 
     """R-000-81: at least once, under one id."""
     job_id = posted(service, SMALL, f"publish {point}")
     finished(service, job_id)
-    report = service.invoke(NOTIFY, sqs_event(message_of(job_id)), FETCHER_FAULT=point)
+    report = service.invoke(NOTIFY, work_event(job_id), FETCHER_FAULT=point)
     assert report.outcome == "exited", report
     expected = 2 if point is Point.PUBLISHED else 1
     ids = event_ids(service, job_id)
@@ -211,7 +206,7 @@ def test_an_event_that_is_sent_twice_carries_one_id(service: Rig, point: Point) 
 def test_a_poison_message_fails_its_job_with_an_event(service: Rig) -> None:
     """R-000-76: the dead-letter consumer ends what nobody works on."""
     job_id = posted(service, SMALL, "poison")
-    report = service.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
+    report = service.invoke(DEAD_LETTER, work_event(job_id))
     assert report.payload == {"batchItemFailures": []}
     job = service.job(job_id)
     assert (job["status"], job["error"]["family"], job["error"]["phase"]) == ("failed", "internal", "queued")
@@ -222,8 +217,8 @@ def test_a_dead_letter_never_fails_a_live_worker_nor_a_newer_generation(service:
     """Design §4: only the message's own generation, and only when nobody holds the claim."""
     job_id = posted(service, SMALL, "poison while alive")
     killed(service, job_id, Point.CLAIMED)
-    service.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
-    service.invoke(DEAD_LETTER, sqs_event(message_of(job_id, generation=-1)))
+    service.invoke(DEAD_LETTER, work_event(job_id))
+    service.invoke(DEAD_LETTER, work_event(job_id, generation=-1))
     assert service.job(job_id)["status"] == "processing"
     finished(service, job_id)
 
@@ -232,7 +227,7 @@ def test_an_extraction_that_five_workers_could_not_further_fails(service: Rig) -
     """Design §4: `stalled` counts claims over a dead lease; five end the job, by whoever comes next."""
     job_id = posted(service, SMALL, "stalled")
     for _ in range(6):
-        service.invoke(EXTRACT, sqs_event(message_of(job_id)), FETCHER_FAULT=Point.CLAIMED)
+        service.invoke(EXTRACT, work_event(job_id), FETCHER_FAULT=Point.CLAIMED)
         time.sleep(LEASE_SECONDS + 0.1)
 
     def failed() -> Any:

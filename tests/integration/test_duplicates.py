@@ -1,6 +1,5 @@
 """Messages that come twice, too early, too late or in the wrong order: each handler, and nothing happens twice."""
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +10,7 @@ from fetcher.core.faults import ARMED, Point
 from tests.cloud import Cloud
 from tests.cloudproxy import Fault
 from tests.envelope import Envelope
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SWEEPER, Rig, sqs_event
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SWEEPER, Rig, work_event
 from tests.scenarios import WAYS, clouded, posted
 from tests.stack import Stack
 
@@ -40,11 +39,6 @@ def another(at: Cloud) -> Iterator[Envelope]:
         yield envelope
 
 
-def message(job_id: str, generation: int = 0) -> Any:
-    """The event that brings the job to a handler."""
-    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation}))
-
-
 def taken(at: Cloud, handler: str, event: Any) -> None:
     """Hand an event over; it must be taken."""
     assert at.invoke(handler, event).payload == DONE
@@ -53,7 +47,7 @@ def taken(at: Cloud, handler: str, event: Any) -> None:
 def ended_once(at: Cloud, job_id: str, status: str = "completed") -> None:
     """One end, one event, nothing left."""
     assert set(at.drive(job_id)) <= {f"fetcher.job.{status}.{job_id}"}
-    job = at.record(job_id)["META"]
+    job = at.items_of(job_id)["META"]
     assert job["status"]["S"] == status
     keys = [key for key in at.objects() if job_id in key]
     assert len(keys) == (2 if status == "completed" else 0), keys
@@ -67,19 +61,19 @@ def test_everything_that_comes_while_a_worker_works_has_no_effect(at: Cloud, ano
     proxy = at.proxies[EXTRACT]
     proxy.arm(Fault(operation, "held", calls=None))
     with ThreadPoolExecutor(1) as threads:
-        working = threads.submit(at.invoke, EXTRACT, message(job_id))
+        working = threads.submit(at.invoke, EXTRACT, work_event(job_id))
         try:
             assert proxy.held.wait(60)
-            assert another.invoke(message(job_id)).payload == DONE
-            taken(at, DEAD_LETTER, message(job_id))
-            taken(at, NOTIFY, message(job_id))
+            assert another.invoke(work_event(job_id)).payload == DONE
+            taken(at, DEAD_LETTER, work_event(job_id))
+            taken(at, NOTIFY, work_event(job_id))
             at.invoke(SWEEPER, {})
-            job = at.record(job_id)["META"]
+            job = at.items_of(job_id)["META"]
             assert (job["status"]["S"], job["attempts"]["N"]) == ("processing", "1")
         finally:
             proxy.release.set()
         assert working.result().payload == DONE
-    assert at.record(job_id)["META"]["attempts"]["N"] == "1"
+    assert at.items_of(job_id)["META"]["attempts"]["N"] == "1"
     ended_once(at, job_id)
 
 
@@ -96,19 +90,19 @@ def test_a_message_that_comes_again_after_the_lease_is_the_only_one_to_count(
         at.envelope(EXTRACT, {"FETCHER_HEARTBEAT_SECONDS": "20"}) as silent,
         Rig.envelope(at, EXTRACT, {ARMED: str(Point.CLAIMED)}) as dying,
     ):
-        working = threads.submit(silent.invoke, message(job_id))
+        working = threads.submit(silent.invoke, work_event(job_id))
         try:
             assert proxy.held.wait(60)
             at.pass_time(job_id)
-            assert dying.invoke(message(job_id)).outcome == "exited"
-            taken_over = at.record(job_id)
+            assert dying.invoke(work_event(job_id)).outcome == "exited"
+            taken_over = at.items_of(job_id)
         finally:
             proxy.release.set()
         assert working.result().payload == DONE
-    assert at.record(job_id) == taken_over
+    assert at.items_of(job_id) == taken_over
     assert taken_over["META"]["attempts"]["N"] == "2"
     at.pass_time(job_id)
-    assert another.invoke(message(job_id)).payload == DONE
+    assert another.invoke(work_event(job_id)).payload == DONE
     # A manifest of the first may lie in S3, which knows no claims: nobody names it, and it expires.
     assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
     assert not [key for key in at.uploads() if job_id in key]
@@ -118,19 +112,19 @@ def test_every_handler_may_be_run_twice(at: Cloud, another: Envelope) -> None:
     """R-AWS-10: the second run of extract, notify, dead letter and sweeper changes nothing."""
     at.arm({})
     job_id = posted(at, WAYS["small"])
-    taken(at, EXTRACT, message(job_id))
-    ended = at.record(job_id)
-    taken(at, EXTRACT, message(job_id))
-    assert another.invoke(message(job_id)).payload == DONE
-    taken(at, DEAD_LETTER, message(job_id))
-    assert at.record(job_id) == ended
-    taken(at, NOTIFY, message(job_id))
-    marked = at.record(job_id)
-    taken(at, NOTIFY, message(job_id))
-    taken(at, DEAD_LETTER, message(job_id))
+    taken(at, EXTRACT, work_event(job_id))
+    ended = at.items_of(job_id)
+    taken(at, EXTRACT, work_event(job_id))
+    assert another.invoke(work_event(job_id)).payload == DONE
+    taken(at, DEAD_LETTER, work_event(job_id))
+    assert at.items_of(job_id) == ended
+    taken(at, NOTIFY, work_event(job_id))
+    marked = at.items_of(job_id)
+    taken(at, NOTIFY, work_event(job_id))
+    taken(at, DEAD_LETTER, work_event(job_id))
     at.invoke(SWEEPER, {})
     at.invoke(SWEEPER, {})
-    assert at.record(job_id) == marked
+    assert at.items_of(job_id) == marked
     assert at.event_ids(job_id) == [f"fetcher.job.completed.{job_id}"]
     ended_once(at, job_id)
 
@@ -139,11 +133,11 @@ def test_a_dead_letter_that_comes_twice_fails_its_job_once(at: Cloud) -> None:
     """R-000-76, R-AWS-10: and a work message behind it finds nothing to do."""
     at.arm({})
     job_id = posted(at, WAYS["small"])
-    taken(at, DEAD_LETTER, message(job_id))
-    ended = at.record(job_id)
-    taken(at, DEAD_LETTER, message(job_id))
-    taken(at, EXTRACT, message(job_id))
-    assert at.record(job_id) == ended
+    taken(at, DEAD_LETTER, work_event(job_id))
+    ended = at.items_of(job_id)
+    taken(at, DEAD_LETTER, work_event(job_id))
+    taken(at, EXTRACT, work_event(job_id))
+    assert at.items_of(job_id) == ended
     ended_once(at, job_id, "failed")
 
 
@@ -151,21 +145,21 @@ def test_messages_in_the_wrong_order_have_the_effect_of_the_newest(at: Cloud) ->
     """Design §4, R-AWS-10: an older generation does nothing, nor does one that is not there yet."""
     at.arm({})
     job_id = posted(at, WAYS["small"])
-    taken(at, NOTIFY, message(job_id))
-    taken(at, EXTRACT, message(job_id, generation=1))
-    assert at.record(job_id)["META"]["status"]["S"] == "pending"
+    taken(at, NOTIFY, work_event(job_id))
+    taken(at, EXTRACT, work_event(job_id, generation=1))
+    assert at.items_of(job_id)["META"]["status"]["S"] == "pending"
     at.hurry(EXTRACT)
-    taken(at, EXTRACT, message(job_id))
-    handed = at.record(job_id)
+    taken(at, EXTRACT, work_event(job_id))
+    handed = at.items_of(job_id)
     assert handed["META"]["generation"]["N"] == "1"
-    taken(at, EXTRACT, message(job_id))
-    taken(at, DEAD_LETTER, message(job_id))
-    assert at.record(job_id) == handed
-    taken(at, EXTRACT, message(job_id, generation=1))
-    completed = at.record(job_id)
-    taken(at, EXTRACT, message(job_id))
-    taken(at, DEAD_LETTER, message(job_id, generation=1))
-    assert at.record(job_id) == completed
+    taken(at, EXTRACT, work_event(job_id))
+    taken(at, DEAD_LETTER, work_event(job_id))
+    assert at.items_of(job_id) == handed
+    taken(at, EXTRACT, work_event(job_id, generation=1))
+    completed = at.items_of(job_id)
+    taken(at, EXTRACT, work_event(job_id))
+    taken(at, DEAD_LETTER, work_event(job_id, generation=1))
+    assert at.items_of(job_id) == completed
     ended_once(at, job_id)
 
 
@@ -190,12 +184,12 @@ def test_a_sweep_that_cannot_do_it_leaves_it_to_the_next_one(at: Cloud, spoilt: 
     at.arm({})
     job_id = posted(at, WAYS["small"])
     if spoilt.startswith("dynamodb:"):
-        at.set(at.record(job_id)["META"], "stalled", {"N": "5"})
+        at.set(at.items_of(job_id)["META"], "stalled", {"N": "5"})
     at.forget_messages()
     at.pass_time(job_id)
-    due = at.record(job_id)
+    due = at.items_of(job_id)
     at.proxies[SWEEPER].arm(Fault(spoilt, "broken", calls=None))
     assert at.sweep() == 0
-    assert at.record(job_id) == due
+    assert at.items_of(job_id) == due
     assert at.sweep() == 1
     ended_once(at, job_id, "failed" if spoilt.startswith("dynamodb:") else "completed")

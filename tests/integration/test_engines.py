@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from fetcher.core.audit import verify_manifest
+from infra.local.demo import TYPES
 from infra.local.places import ROOT
 from tests.rig import VERIFY_KEY, Rig
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
-
-TYPES = {"postgresql": "POSTGRESQL", "mongodb": "MONGODB", "mysql": "MYSQL"}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +88,7 @@ def test_three_engines_in_one_job(registered: Rig) -> None:
 
 def test_the_schema_of_mongodb_is_all_of_its_collections(registered: Rig) -> None:
     """Reference 13.4: Schema_MongoDB: no table's name stands for a scope there."""
-    items = registered.http("GET", "/v1/management/connections").json()["items"]
-    (own,) = [item["id"] for item in items if item["configName"] == "my_mongo"]
+    own = registered.connection_id("my_mongo")
     for query in ({}, {"schema": "public"}):
         shown = registered.http("GET", f"/v1/management/connections/{own}/schema", query=query).json()
         assert "transactions" in [table["name"] for table in shown["tables"]]

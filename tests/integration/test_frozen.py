@@ -1,7 +1,6 @@
 """A worker that is frozen, loses its job to another one and wakes up: it changes nothing."""
 
 import io
-import json
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from fetcher.core.audit import verify_manifest
 from tests.cloud import Cloud
 from tests.cloudproxy import Fault
 from tests.envelope import Envelope
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, VERIFY_KEY, Rig, sqs_event
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, VERIFY_KEY, Rig, work_event
 from tests.scenarios import WAYS, clouded, posted
 from tests.stack import Stack
 
@@ -54,14 +53,9 @@ def second(at: Cloud) -> Iterator[Envelope]:
         yield envelope
 
 
-def message(job_id: str) -> Any:
-    """The event that brings the job to a worker."""
-    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0}))
-
-
 def published(at: Cloud, job_id: str) -> tuple[Any, ...]:
     """All that others can see of a job: its items, its manifest and its result."""
-    record = at.record(job_id)
+    record = at.items_of(job_id)
     manifest = at.http("GET", f"/v1/fetcher/{job_id}/manifest")
     body = at.result({"resultPath": record["META"]["result"]["M"]["path"]["S"]})
     return record, manifest.status, manifest.text, sha256(body).hexdigest()
@@ -75,12 +69,12 @@ def test_a_frozen_worker_that_wakes_changes_nothing(at: Cloud, first: Envelope, 
     job_id = posted(at, WAYS[way])
     proxy.arm(Fault(operation, "held"))
     with ThreadPoolExecutor(1) as threads:
-        frozen = threads.submit(first.invoke, message(job_id))
+        frozen = threads.submit(first.invoke, work_event(job_id))
         assert proxy.held.wait(60), point
         first.signal(signal.SIGSTOP)
         try:
             at.pass_time(job_id)
-            assert second.invoke(message(job_id)).payload == {"batchItemFailures": []}
+            assert second.invoke(work_event(job_id)).payload == {"batchItemFailures": []}
             before = published(at, job_id)
         finally:
             first.signal(signal.SIGCONT)
@@ -105,12 +99,12 @@ def test_a_frozen_worker_that_wakes_while_another_works_changes_nothing(at: Clou
     proxy.arm(Fault(operation, "held"))
     its.arm(Fault("kms:Decrypt", "held"))
     with ThreadPoolExecutor(2) as threads, Rig.envelope(at, EXTRACT, {"AWS_ENDPOINT_URL": its.url}) as other:
-        frozen = threads.submit(first.invoke, message(job_id))
+        frozen = threads.submit(first.invoke, work_event(job_id))
         assert proxy.held.wait(60), point
         first.signal(signal.SIGSTOP)
         try:
             at.pass_time(job_id)
-            working = threads.submit(other.invoke, message(job_id))
+            working = threads.submit(other.invoke, work_event(job_id))
             assert its.held.wait(60)
             before = owned(at, job_id)
             first.signal(signal.SIGCONT)
@@ -125,14 +119,14 @@ def test_a_frozen_worker_that_wakes_while_another_works_changes_nothing(at: Clou
     assert "the claim was lost" in report.log
     assert (before["status"]["S"], before["attempts"]["N"]) == ("processing", "2")
     assert published(at, job_id)[1] == 200
-    assert at.record(job_id)["META"]["attempts"]["N"] == "2"
+    assert at.items_of(job_id)["META"]["attempts"]["N"] == "2"
     assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
 
 
 def owned(at: Cloud, job_id: str) -> dict[str, Any]:
     """The record, but for what the owner's own heartbeat renews."""
     renewed = {"leaseUntil", "lookAt", "progress", "spentMs"}
-    return {name: value for name, value in at.record(job_id)["META"].items() if name not in renewed}
+    return {name: value for name, value in at.items_of(job_id)["META"].items() if name not in renewed}
 
 
 def test_a_frozen_worker_whose_job_was_ended_leaves_it_so(at: Cloud, first: Envelope) -> None:
@@ -141,19 +135,19 @@ def test_a_frozen_worker_whose_job_was_ended_leaves_it_so(at: Cloud, first: Enve
     job_id = posted(at, WAYS["parts"])
     proxy.arm(Fault("dynamodb:TransactWriteItems finish", "held"))
     with ThreadPoolExecutor(1) as threads:
-        frozen = threads.submit(first.invoke, message(job_id))
+        frozen = threads.submit(first.invoke, work_event(job_id))
         assert proxy.held.wait(60)
         first.signal(signal.SIGSTOP)
         try:
             at.pass_time(job_id)
-            at.invoke(DEAD_LETTER, message(job_id))
-            before = at.record(job_id)
+            at.invoke(DEAD_LETTER, work_event(job_id))
+            before = at.items_of(job_id)
         finally:
             first.signal(signal.SIGCONT)
             proxy.release.set()
         assert frozen.result().payload == {"batchItemFailures": []}
     assert before["META"]["status"]["S"] == "failed"
-    assert at.record(job_id) == before
+    assert at.items_of(job_id) == before
     assert at.http("GET", f"/v1/fetcher/{job_id}/manifest").status == 409
     assert not [key for key in at.objects() + at.uploads() if job_id in key]
     assert set(at.drive(job_id)) == {f"fetcher.job.failed.{job_id}"}

@@ -70,7 +70,7 @@ def test_a_name_that_moves_after_it_was_registered_is_not_followed_by_submit(
     named: Resolving, answers: Sequence[str]
 ) -> None:
     """R-000-99, §13.5-2: at create, at test, at schema and at the probe of a job."""
-    one = next(item for item in named.http("GET", PATH).json()["items"] if item["configName"] == "moving")["id"]
+    one = named.connection_id("moving")
     named.names({NAME: answers})
     refused(named.register("another", host=NAME), 400, "FET-0414")
     refused(named.http("GET", f"{PATH}/{one}/schema"), 400, "FET-0414")
@@ -130,5 +130,5 @@ def test_the_guard_is_on_in_every_stage_and_loopback_is_a_laptops_alone(named: R
             assert named.http("POST", PATH, public, x_product_name="payments").status == 201
         finally:
             named._opened[SUBMIT] = kept
-    one = next(item for item in named.http("GET", PATH).json()["items"] if item["configName"] == "moving")["id"]
+    one = named.connection_id("moving")
     assert named.http("POST", f"{PATH}/{one}/test").json()["status"] == "success"

@@ -18,7 +18,7 @@ from fetcher.core.faults import Point
 from fetcher.engines._plugin_crm.fields import ENCRYPTED, hashed
 from tests.integration.test_connections_changing import PATH, refused
 from tests.integration.test_connections_sources import named, validate
-from tests.rig import EXTRACT, SUBMIT, VERIFY_KEY, Answer, Rig, rig, sqs_event, until
+from tests.rig import EXTRACT, SUBMIT, VERIFY_KEY, Answer, Rig, rig, until, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -98,11 +98,6 @@ def posted(
     )
 
 
-def message_of(job_id: str) -> dict[str, Any]:
-    """The first work message of a job, as the queue hands it over."""
-    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0}))
-
-
 def ended(crm: Rig, answer: Answer, **env: str) -> Any:
     """Work until the job has ended, and return it."""
     assert answer.status == 202, answer
@@ -177,7 +172,7 @@ def test_a_killed_worker_goes_on_in_the_middle_of_the_second_collection(crm: Rig
     assert [row["_id"] for row in rows(crm, calm)] == [*range(SMALL), *range(LARGE)]
     answer = posted(crm, ["*"], both, name="killed")
     job_id = answer.json()["jobId"]
-    assert crm.invoke(EXTRACT, message_of(job_id), FETCHER_FAULT=Point.PART_STORED).outcome == "exited"
+    assert crm.invoke(EXTRACT, work_event(job_id), FETCHER_FAULT=Point.PART_STORED).outcome == "exited"
     item = next(item for item in crm.items() if item.get("extractionId") == {"S": job_id} and "checkpoint" in item)
     mark = item["checkpoint"]["M"]["mark"]["M"]
     assert mark["position"]["L"][0]["L"] == [{"S": "$collection"}, {"S": f"holders_{OTHER}"}]
@@ -194,7 +189,7 @@ def test_a_value_that_does_not_open_fails_the_job_safely(crm: Rig) -> None:
     wrong = {"CRYPTO_ENCRYPT_SECRET_KEY_PLUGIN_CRM": "0f" * 16}
     for table, env in (("damaged", {}), ("holders", wrong)):
         job_id = posted(crm, ["_id", "name"], ONE, table=table, name=table).json()["jobId"]
-        report = crm.invoke(EXTRACT, message_of(job_id), **env)
+        report = crm.invoke(EXTRACT, work_event(job_id), **env)
         error = crm.job(job_id)["error"]
         assert (error["family"], error["table"], error["field"]) == ("refused", table, "name")
         assert "cannot be decrypted" in error["message"]

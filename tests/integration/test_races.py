@@ -115,7 +115,7 @@ def test_one_message_at_eight_workers_is_read_by_one(at: Cloud, services: Servic
     assert extraction is not None
     outcomes = at_once(*[lambda: attempt(services, extraction.message, 120)] * WORKERS)
     assert outcomes == [None] * WORKERS
-    job = at.record(job_id)["META"]
+    job = at.items_of(job_id)["META"]
     assert (job["status"]["S"], job["attempts"]["N"]) == ("completed", "1")
     assert sorted(key.split("/")[0] for key in at.objects() if job_id in key) == ["manifests", "results"]
     assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}

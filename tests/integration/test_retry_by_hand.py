@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from fetcher.core.canonical import strict_loads
 from fetcher_cli.app import app
 from fetcher_cli.failures import request_of
-from tests.rig import SUBMIT, Answer, Rig, rig, until
+from tests.rig import SUBMIT, Answer, Rig, message_of, rig, until
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -252,7 +252,7 @@ def _line(text: str, job_id: str) -> list[str] | None:
 def test_hints_that_were_given_up_are_sent_again_and_disturb_nothing(stack: Stack, run: Any) -> None:
     """Design §6 n: a repeat finds its event published; what is no hint of ours comes back to the dead letters."""
     job_id = run_to_end(stack)
-    hint = json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": 0})
+    hint = message_of(job_id)
     sqs, dead = stack.client("sqs"), stack["queues"]["notificationsDead"]
     for _ in range(12):
         sqs.send_message(QueueUrl=dead, MessageBody=hint)

@@ -11,7 +11,7 @@ import pytest
 
 from fetcher.core.faults import Point
 from tests.integration.test_bounds import source, view
-from tests.rig import EXTRACT, Rig, sqs_event, until
+from tests.rig import EXTRACT, Rig, sqs_event, until, work_event
 
 pytestmark = pytest.mark.stack
 
@@ -37,11 +37,6 @@ def posted(service: Rig, name: str, *datasources: str, table: str = "slow") -> s
     answer = service.post(body)
     assert answer.status == 202, answer
     return str(answer.json()["jobId"])
-
-
-def event(job_id: str, generation: int = 0) -> Any:
-    """The event that brings a job to a worker."""
-    return sqs_event(json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation}))
 
 
 def held(service: Rig) -> dict[str, list[str]]:
@@ -90,7 +85,7 @@ def drained(service: Rig) -> None:
 
 def killed(service: Rig, job_id: str, point: Point, **env: str) -> None:
     """A worker that dies at this point."""
-    assert service.invoke(EXTRACT, event(job_id), FETCHER_FAULT=point, **env).outcome == "exited"
+    assert service.invoke(EXTRACT, work_event(job_id), FETCHER_FAULT=point, **env).outcome == "exited"
 
 
 @contextmanager
@@ -124,13 +119,13 @@ def ended(service: Rig, job_id: str, status: str = "completed") -> Any:
 
 
 class Watch:
-    """Counts, at the source itself, how many jobs are reading at one moment."""
+    """Looks, at the source itself, who is reading at each moment. The server is shared with other tests of the run."""
 
     def __init__(self, service: Rig) -> None:
         self._service = service
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look)
-        self.most = 0
+        self._seen: set[frozenset[str]] = set()
 
     def __enter__(self) -> "Watch":
         self._thread.start()
@@ -140,16 +135,17 @@ class Watch:
         self._done.set()
         self._thread.join()
 
+    def most(self, *jobs: str) -> int:
+        """How many of these jobs were reading at one moment, at most."""
+        names = {f"fetcher-{job}" for job in jobs}
+        return max((len(seen & names) for seen in self._seen), default=0)
+
     def _look(self) -> None:
-        counting = (
-            # Not a session whose job has ended and that the server has not closed yet.
-            "SELECT count(DISTINCT application_name) FROM pg_stat_activity WHERE state = 'active'"
-            " AND application_name LIKE 'fetcher-%' AND application_name <> 'fetcher-probe'"
-        )
+        # Not a session whose job has ended and that the server has not closed yet.
+        reading = "SELECT DISTINCT application_name FROM pg_stat_activity WHERE state = 'active'"
         with source(self._service) as connection:
             while not self._done.wait(0.01):
-                row = connection.execute(counting).fetchone()
-                self.most = max(self.most, row[0] if row else 0)
+                self._seen.add(frozenset(name for (name,) in connection.execute(reading)))
 
 
 @contextmanager
@@ -160,7 +156,7 @@ def workers(service: Rig, count: int) -> Iterator[None]:
 
     def work() -> None:
         with service.envelope(EXTRACT) as envelope:
-            assert envelope.invoke(event("nobody")).outcome == "response"
+            assert envelope.invoke(work_event("nobody")).outcome == "response"
             warm.wait()
             while not done.wait(0.05):
                 for found in service.sqs.receive_message(QueueUrl=queue, VisibilityTimeout=300).get("Messages", []):
@@ -197,7 +193,7 @@ def test_n_slots_are_n_readers_at_one_moment_and_everybody_gets_a_turn(service: 
     with Watch(service) as watch, workers(service, 4):
         jobs = [posted(service, f"many {n}", "two") for n in range(4)]
         found = completed(service, jobs)
-    assert watch.most == 2
+    assert watch.most(*jobs) == 2
     assert all(job["rowCount"] == 25 for job in found)
     assert held(service) == {}
     assert max(job["attempts"] for job in found) > 1
@@ -210,13 +206,13 @@ def test_a_waiting_job_uses_no_receive_no_try_and_none_of_its_time(service: Rig,
     waiting = posted(service, "waiting", "one")
     drained(service)
     with occupied(service, connections["one"]):
-        assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+        assert service.invoke(EXTRACT, work_event(waiting)).payload == {"batchItemFailures": []}
     found = message(service)
     assert json.loads(found["Body"])["generation"] == 1
     assert found["Attributes"]["ApproximateReceiveCount"] == "1"
     job = service.job(waiting)
     assert (job["status"], job["progress"]["current"]) == ("processing", "waiting for a slot")
-    assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+    assert service.invoke(EXTRACT, work_event(waiting)).payload == {"batchItemFailures": []}
     counted = {name: number(service, waiting, name) for name in ("generation", "waits", "spentMs", "stalled", "tries")}
     assert counted == {"generation": 1, "waits": 1, "spentMs": 0, "stalled": 0, "tries": 0}
     assert "claimToken" not in service.record(waiting)
@@ -232,13 +228,13 @@ def test_a_cancel_ends_a_waiting_job_at_once(service: Rig, connections: dict[str
     """Design §6 j: nobody has claimed it, so the cancel itself ends it; its slots are nobody's."""
     waiting = posted(service, "cancel waiting", "one", "two")
     with occupied(service, connections["one"]):
-        assert service.invoke(EXTRACT, event(waiting)).payload == {"batchItemFailures": []}
+        assert service.invoke(EXTRACT, work_event(waiting)).payload == {"batchItemFailures": []}
         assert held(service) == {connections["one"]: ["another"]}
     assert service.job(waiting)["status"] == "processing"
     assert service.http("POST", f"/v1/fetcher/{waiting}/cancel").status == 202
     job = service.job(waiting)
     assert (job["status"], job["error"]["family"]) == ("failed", "canceled")
-    assert service.invoke(EXTRACT, event(waiting, 1)).payload == {"batchItemFailures": []}
+    assert service.invoke(EXTRACT, work_event(waiting, 1)).payload == {"batchItemFailures": []}
     assert service.job(waiting) == job
     assert held(service) == {}
 
@@ -248,18 +244,18 @@ def test_a_killed_holders_slot_is_its_own_next_attempts_at_once_and_others_later
 ) -> None:
     """Design §4, §6 j: the holder is the extraction; for everybody else the lease decides."""
     holder, other = posted(service, "killed holder", "one"), posted(service, "killed other", "one")
-    service.invoke(EXTRACT, event("nobody"))  # a warm process, for what must be quicker than the lease
+    service.invoke(EXTRACT, work_event("nobody"))  # a warm process, for what must be quicker than the lease
     killed(service, holder, Point.FIRST_PAGE, FETCHER_LEASE_SECONDS="8")
     assert held(service)[connections["one"]] == [holder]
-    service.invoke(EXTRACT, event(other))
+    service.invoke(EXTRACT, work_event(other))
     assert service.job(other)["progress"]["current"] == "waiting for a slot"
     until(lambda: number(service, holder, "leaseUntil") < time.time_ns() // 1_000_000, "the end of the lease")
-    assert service.invoke(EXTRACT, event(holder)).payload == {"batchItemFailures": []}
+    assert service.invoke(EXTRACT, work_event(holder)).payload == {"batchItemFailures": []}
     job = service.job(holder)
     assert (job["status"], job["attempts"], number(service, holder, "waits")) == ("completed", 2, 0)
     killed(service, dead := posted(service, "dead", "one"), Point.TAKEN)
     until(lambda: leases_over(service, dead), "the end of the leases")
-    service.invoke(EXTRACT, event(other, 1))
+    service.invoke(EXTRACT, work_event(other, 1))
     assert (service.job(other)["status"], service.job(dead)["status"]) == ("completed", "processing")
     ended(service, dead)
     assert held(service) == {}
@@ -269,16 +265,16 @@ def test_a_slot_is_renewed_as_long_as_its_job_reads(service: Rig) -> None:
     """Design §6 j: renewed with the heartbeat, over several leases; nobody else reads meanwhile."""
     view(service, "slower", "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 80) n")
     long, other = posted(service, "long", "one", table="slower"), posted(service, "short", "one")
-    reader = threading.Thread(target=service.invoke, args=(EXTRACT, event(long)))
+    reader = threading.Thread(target=service.invoke, args=(EXTRACT, work_event(long)))
     with Watch(service) as watch, service.envelope(EXTRACT) as envelope:
         reader.start()
         until(lambda: held(service), "the reader's slot")
         generation = 0
         while service.job(other)["status"] != "completed":
-            envelope.invoke(event(other, generation))
+            envelope.invoke(work_event(other, generation))
             generation = number(service, other, "generation")
         reader.join()
-    assert (service.job(long)["status"], watch.most) == ("completed", 1)
+    assert (service.job(long)["status"], watch.most(long, other)) == ("completed", 1)
     assert service.job(long)["attempts"] == 1
 
 
@@ -315,7 +311,7 @@ def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> Non
     }
     job_id = service.post(body).json()["jobId"]
     if end in {"completed", "failed"}:
-        service.invoke(EXTRACT, event(job_id))
+        service.invoke(EXTRACT, work_event(job_id))
     else:
         killed(service, job_id, Point.PLANNED)
         assert len(held(service)) == 2
@@ -323,7 +319,7 @@ def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> Non
         if end == "canceled":
             assert service.http("POST", f"/v1/fetcher/{job_id}/cancel").status == 202
         else:
-            service.invoke("extract.dead_letter.handler", event(job_id))
+            service.invoke("extract.dead_letter.handler", work_event(job_id))
     assert service.job(job_id)["status"] == ("completed" if end == "completed" else "failed")
     assert held(service) == {}
 
@@ -334,5 +330,5 @@ def test_two_datasources_are_taken_all_or_none_so_nobody_waits_for_ever(service:
     with Watch(service) as watch, workers(service, 3):
         jobs = [posted(service, f"both {n}", *(("one", "two") if n % 2 else ("two", "one"))) for n in range(3)]
         completed(service, jobs)
-    assert watch.most == 1
+    assert watch.most(*jobs) == 1
     assert held(service) == {}

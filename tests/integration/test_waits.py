@@ -1,6 +1,5 @@
 """Waits that leave the worker, the gate that they close, and tries that are counted over all attempts (design §8)."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,8 +9,9 @@ import pymysql
 import pytest
 
 from fetcher.core.faults import Point
+from tests import hourly
 from tests.integration.test_bounds import source, view
-from tests.rig import EXTRACT, Rig, sqs_event, until
+from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
 
@@ -35,8 +35,7 @@ def posted(service: Rig, datasource: str, table: str, name: str) -> str:
 
 def worked(service: Rig, job_id: str, generation: int = 0, **env: str) -> str:
     """Hand the job to a worker; return how that ended."""
-    message = {"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation}
-    report = service.invoke(EXTRACT, sqs_event(json.dumps(message)), **env)
+    report = service.invoke(EXTRACT, work_event(job_id, generation), **env)
     if report.outcome == "response":
         assert report.payload == {"batchItemFailures": []}, report
     return report.outcome
@@ -44,10 +43,7 @@ def worked(service: Rig, job_id: str, generation: int = 0, **env: str) -> str:
 
 def numbers(service: Rig, job_id: str) -> dict[str, int]:
     """The numbers of the stored record; those that are not there are 0."""
-    where = {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
-    item = service.dynamodb.get_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=where, ConsistentRead=True)[
-        "Item"
-    ]
+    item = service.record(job_id)
     names = ("generation", "tries", "retries", "waits", "stalled", "lookAt", "leaseUntil", "spentMs")
     return {name: int(item.get(name, {"N": "0"})["N"]) for name in names}
 
@@ -87,29 +83,12 @@ def calm(service: Rig) -> None:
 
 
 @pytest.fixture
-def hourly(service: Rig) -> Iterator[tuple["pymysql.cursors.Cursor", str]]:
-    """A cursor of MariaDB's administrator, and the id of a connection whose user may connect without limit so far."""
-    at = service.stack["databases"]["my_mariadb"]
-    opened = pymysql.connect(
-        host=at["host"], port=at["port"], user=at["user"], password=at["password"], database=at["database"]
-    )
-    with closing(opened) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE USER {HOURLY} IDENTIFIED BY 'an hour'")
-        cursor.execute(f"GRANT SELECT ON *.* TO {HOURLY}")
-        answer = service.register(
-            HOURLY,
-            type="MYSQL",
-            host=at["host"],
-            port=at["port"],
-            databaseName=at["database"],
-            userName=HOURLY,
-            password="an hour",
-        )
+def limited(service: Rig) -> Iterator[str]:
+    """The id of a connection whose user may connect without limit so far."""
+    with hourly.user(service.stack, HOURLY) as server:
+        answer = service.register(HOURLY, **server)
         assert answer.status == 201, answer
-        try:
-            yield cursor, answer.json()["id"]
-        finally:
-            cursor.execute(f"DROP USER {HOURLY}")
+        yield answer.json()["id"]
 
 
 def use_up(service: Rig) -> None:
@@ -117,7 +96,7 @@ def use_up(service: Rig) -> None:
     at = service.stack["databases"]["my_mariadb"]
 
     def ask() -> None:
-        opened = pymysql.connect(host=at["host"], port=at["port"], user=HOURLY, password="an hour")
+        opened = pymysql.connect(host=at["host"], port=at["port"], user=HOURLY, password=hourly.PASSWORD)
         with closing(opened) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT 1")
 
@@ -132,44 +111,38 @@ def use_up(service: Rig) -> None:
 
 
 @pytest.mark.parametrize("limit", ["MAX_CONNECTIONS_PER_HOUR", "MAX_QUERIES_PER_HOUR"])
-def test_an_hour_that_is_used_up_closes_the_gate_for_everybody(
-    service: Rig, hourly: tuple["pymysql.cursors.Cursor", str], limit: str
-) -> None:
+def test_an_hour_that_is_used_up_closes_the_gate_for_everybody(service: Rig, limited: str, limit: str) -> None:
     """Design §8: MariaDB's own 1226; the worker leaves, others do not even try, and the checkpoint waits with them."""
-    cursor, connection = hourly
     first = posted(service, HOURLY, "cards", f"first {limit}")
     second = posted(service, HOURLY, "cards", f"second {limit}")
-    cursor.execute(f"ALTER USER {HOURLY} WITH {limit} 1")
-    use_up(service)
-    begun = now()
-    worked(service, first)
-    gate = {"PK": {"S": f"T#default#SOURCE#{connection}"}, "SK": {"S": "GATE"}}
-    stored = service.dynamodb.get_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=gate)["Item"]
-    assert 899_000 <= int(stored["notBefore"]["N"]) - begun <= 900_000 + now() - begun
-    found = numbers(service, first)
-    assert (found["tries"], found["waits"], found["stalled"], found["generation"]) == (1, 1, 0, 1)
-    assert service.job(first)["progress"]["current"] == "waiting for the source"
-    assert (delayed(service), slots(service)) == (1, [])
-    worked(service, second)
-    found = numbers(service, second)
-    assert (found["tries"], found["waits"], found["spentMs"]) == (0, 1, 0)
-    cursor.execute(f"ALTER USER {HOURLY} WITH {limit} 0")
-    cursor.execute("FLUSH USER_RESOURCES")
+    with hourly.used_up(service.stack, HOURLY, limit):
+        use_up(service)
+        begun = now()
+        worked(service, first)
+        gate = {"PK": {"S": f"T#default#SOURCE#{limited}"}, "SK": {"S": "GATE"}}
+        stored = service.dynamodb.get_item(TableName=service.env["FETCHER_MAIN_TABLE"], Key=gate)["Item"]
+        assert 899_000 <= int(stored["notBefore"]["N"]) - begun <= 900_000 + now() - begun
+        found = numbers(service, first)
+        assert (found["tries"], found["waits"], found["stalled"], found["generation"]) == (1, 1, 0, 1)
+        assert service.job(first)["progress"]["current"] == "waiting for the source"
+        assert (delayed(service), slots(service)) == (1, [])
+        worked(service, second)
+        found = numbers(service, second)
+        assert (found["tries"], found["waits"], found["spentMs"]) == (0, 1, 0)
     put(service, gate, "notBefore", now() - 1)  # a quarter of an hour later
     for job_id, retries in ((first, 1), (second, 0)):
         worked(service, job_id, 1)
         assert service.job(job_id)["status"] == "completed", service.job(job_id)
         manifest = service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()
         assert (manifest["retries"], manifest["waits"]) == (retries, 1)
-    service.http("DELETE", f"/v1/management/connections/{connection}")
+    service.http("DELETE", f"/v1/management/connections/{limited}")
 
 
 def test_a_wait_that_no_message_can_carry_is_the_sweepers(service: Rig) -> None:
     """Design §8: beyond 900 s by `lookAt` alone; nothing is queued meanwhile."""
     job_id = posted(service, "my_postgres", "public.accounts", "long wait")
     service.sqs.purge_queue(QueueUrl=service.env["FETCHER_WORK_QUEUE_URL"])
-    listed = service.http("GET", "/v1/management/connections").json()["items"]
-    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
+    own = service.connection_id("my_postgres")
     gate = {"PK": {"S": f"T#default#SOURCE#{own}"}, "SK": {"S": "GATE"}}
     put(service, gate, "notBefore", now() + 7_200_000)
     worked(service, job_id)
@@ -188,8 +161,7 @@ def test_a_wait_that_no_message_can_carry_is_the_sweepers(service: Rig) -> None:
 def test_a_wait_beyond_what_a_job_may_wait_ends_it(service: Rig) -> None:
     """Design §4: `MaxQueuedHours` binds a job that waits, too; nobody would ever sweep it."""
     job_id = posted(service, "my_postgres", "public.accounts", "too long")
-    listed = service.http("GET", "/v1/management/connections").json()["items"]
-    own = next(item["id"] for item in listed if item["configName"] == "my_postgres")
+    own = service.connection_id("my_postgres")
     gate = {"PK": {"S": f"T#default#SOURCE#{own}"}, "SK": {"S": "GATE"}}
     put(service, gate, "notBefore", now() + 60_000)
     worked(service, job_id, FETCHER_MAX_QUEUED_HOURS="0.01")

@@ -8,9 +8,8 @@ from typing import Any
 from fetcher.core.faults import ARMED, Point
 from tests.envelope import Envelope, Report
 from tests.kills.sources import Sources
-from tests.rig import EXTRACT, NOTIFY, SUBMIT, SWEEPER, Answer, Rig, http_event, sqs_event, until
+from tests.rig import EXTRACT, NOTIFY, SUBMIT, SWEEPER, Answer, Rig, http_event, until
 
-QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
 LIMIT_SECONDS = 180.0
 
 
@@ -63,21 +62,14 @@ class Driver:
             report = self.invoke(SUBMIT, http_event(method, path, body), **env)
             if report.outcome == "exited":
                 return None
-            return Answer(report.payload["statusCode"], report.payload["headers"], report.payload.get("body") or "")
+            return Answer.of(report)
 
         answer: Answer = until(answered, f"an answer to {method} {path}")
         return answer
 
     def deliver(self, handler: str, **env: str) -> Report | None:
         """Hand the next message of the handler's queue to it, as an event source does."""
-        queue = self.service.env[QUEUES[handler]]
-        received = self.service.sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1).get("Messages", [])
-        if not received:
-            return None
-        report = self.invoke(handler, sqs_event(received[0]["Body"], received[0]["ReceiptHandle"]), **env)
-        if report.outcome == "response" and not report.payload["batchItemFailures"]:
-            self.service.sqs.delete_message(QueueUrl=queue, ReceiptHandle=received[0]["ReceiptHandle"])
-        return report
+        return self.service.deliver_by(handler, lambda event: self.invoke(handler, event, **env))
 
     def drive(self, job_id: str, **extract: str) -> None:
         """Let queues and sweeper do their work until the job has ended and its event has come."""

@@ -1,6 +1,5 @@
 """What happens to a job, and the point of each story at which somebody dies."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from fetcher.core.faults import ARMED, Point
 from tests.kills.driver import LIMIT_SECONDS, Driver, Kill
 from tests.kills.sources import HOURLY, NARROW, SHAKY
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, sqs_event, until
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, until, work_event
 
 SMALL = {"public.accounts": ["id", "email"]}
 SECOND = {"accounting.invoices": ["id", "amount"]}
@@ -34,11 +33,6 @@ def posted(driver: Driver, tables: Mapping[str, Any], filters: Any = None, **env
     answer = driver.send("POST", "/v1/fetcher", request, **env)
     assert answer.status in {200, 202}, answer
     return str(answer.json()["jobId"])
-
-
-def message_of(job_id: str, generation: int = 0) -> str:
-    """The work message of a job."""
-    return json.dumps({"v": 1, "tenant": "default", "extractionId": job_id, "generation": generation})
 
 
 def ordinary(driver: Driver, tables: Mapping[str, Any]) -> str:
@@ -90,7 +84,7 @@ def handed_over(driver: Driver, tables: Mapping[str, Any]) -> str:
 def taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A first worker dies behind a part; the second goes on from there."""
     job_id = posted(driver, tables)
-    report = driver.service.invoke(EXTRACT, sqs_event(message_of(job_id)), **{ARMED: Point.PART_STORED})
+    report = driver.service.invoke(EXTRACT, work_event(job_id), **{ARMED: Point.PART_STORED})
     assert report.outcome == "exited", report
     driver.drive(job_id)
     return job_id
@@ -99,7 +93,7 @@ def taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
 def begun_again(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A first worker dies behind a part; the connection changes, so the second one starts from the beginning."""
     job_id = posted(driver, tables)
-    report = driver.service.invoke(EXTRACT, sqs_event(message_of(job_id)), **{ARMED: Point.PART_STORED})
+    report = driver.service.invoke(EXTRACT, work_event(job_id), **{ARMED: Point.PART_STORED})
     assert report.outcome == "exited", report
     driver.service.touch_connection("my_postgres")
     driver.drive(job_id)
@@ -110,7 +104,7 @@ def slot_waited_for(driver: Driver, tables: Mapping[str, Any]) -> str:
     """The only slot is another job's for a while."""
     with driver.service.slot_held(NARROW):
         job_id = posted(driver, {NARROW: tables["my_postgres"]})
-        until(lambda: driver.deliver(EXTRACT), "a message")
+        driver.invoke(EXTRACT, work_event(job_id))  # itself, whatever else is left in the queue
     driver.drive(job_id)
     return job_id
 
@@ -138,7 +132,7 @@ def poisoned(driver: Driver, tables: Mapping[str, Any]) -> str:
     driver.lose("FETCHER_WORK_QUEUE_URL")
 
     def failed() -> bool:
-        driver.invoke(DEAD_LETTER, sqs_event(message_of(job_id)))
+        driver.invoke(DEAD_LETTER, work_event(job_id))
         return bool(driver.service.job(job_id)["status"] == "failed")
 
     until(failed, f"the end of {job_id}", LIMIT_SECONDS)
@@ -152,7 +146,7 @@ def released(driver: Driver, tables: Mapping[str, Any]) -> str:
     driver.deliver(EXTRACT, FETCHER_MASTER_SECRET_ID="no-such-secret")
 
     def completed() -> bool:
-        driver.invoke(EXTRACT, sqs_event(message_of(job_id)))
+        driver.invoke(EXTRACT, work_event(job_id))
         return bool(driver.service.job(job_id)["status"] == "completed")
 
     until(completed, f"the end of {job_id}", LIMIT_SECONDS)
@@ -171,14 +165,13 @@ def source_cut(driver: Driver, tables: Mapping[str, Any]) -> str:
 def source_used_up(driver: Driver, _tables: Mapping[str, Any]) -> str:
     """The server wants to be left alone for a while; the job waits for it outside of any worker."""
     job_id = posted(driver, {HOURLY: {"cards": ["id", "number"]}})
-    driver.sources.use_up()
-    until(lambda: driver.deliver(EXTRACT), "a message")
-    driver.sources.refill()
+    with driver.sources.used_up():
+        driver.invoke(EXTRACT, work_event(job_id))  # itself, whatever else is left in the queue
 
     def completed() -> bool:
         """The wait is over: its message comes, whichever generation it is of."""
         for generation in (0, 1):
-            driver.invoke(EXTRACT, sqs_event(message_of(job_id, generation)))
+            driver.invoke(EXTRACT, work_event(job_id, generation))
         return bool(driver.service.job(job_id)["status"] == "completed")
 
     until(completed, f"the end of {job_id}", LIMIT_SECONDS)

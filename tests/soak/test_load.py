@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from infra.local import demo
 from infra.local import stack as local
 from infra.local.api import Api
 from infra.local.places import ROOT, Place
@@ -37,7 +38,6 @@ KILLED_PERCENT = 1.5
 """At each visit of a named point; a job of several parts visits a few dozen."""
 
 PARAMETERS = {"LeaseSeconds": "4", "HeartbeatSeconds": "0.5", "DispatchSeconds": "2", "StallSeconds": "4"}
-TYPES = {"postgresql": "POSTGRESQL", "mongodb": "MONGODB", "mysql": "MYSQL"}
 MAY_FAIL = {"unavailable", "internal"}
 """How a job may end that chance hit again and again. It is never lost, never wrong, and says so."""
 
@@ -69,7 +69,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         with faulty(at["host"], at["port"]) as proxy:
             for name, database in description["databases"].items():
                 port = proxy.port if name == "my_postgres" else database["port"]
-                _register(stack.api, name, {**database, "port": port})
+                demo.register(stack.api, name, {**database, "port": port})
             yield Field(stack, proxy)
         stack.api.close()
 
@@ -92,20 +92,6 @@ def test_nothing_is_lost_and_nothing_is_twice_under_load_and_faults(field: Field
     for posted in jobs:
         _ended_well(posted, digests, watch)
     _nothing_left(field.stack, calm, jobs)
-
-
-def _register(api: Api, name: str, database: Any) -> None:
-    body = {
-        "configName": name,
-        "type": TYPES[database["kind"]],
-        "host": database["host"],
-        "port": database["port"],
-        "databaseName": database["database"],
-        "userName": database["user"],
-        "password": database["password"],
-    }
-    answer = api.post("/v1/management/connections", body, x_product_name="payments")
-    assert answer.status == 201, answer
 
 
 def _calm(api: Api, kinds: tuple[Kind, ...]) -> list[Posted]:
