@@ -1,12 +1,13 @@
 """From a checked body to a stored connection, and back to the document that a patch changes."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from fetcher import engines
 from fetcher.aws.secrets import Reference, Sealed, reference_problem
 from fetcher.aws.stored import Stored
-from fetcher.core import hosts
+from fetcher.core import hosts, pem
 from fetcher.core.canonical import dumps, strict_loads
 from fetcher.core.kinds import API_KINDS, API_NAMES
 from fetcher.errors import InvalidRequestError, Problem, UnavailableError
@@ -27,11 +28,22 @@ def check(services: Services, tenant: str, body: ConnectionBody) -> None:
     for path, given in body.references().items():
         if problem := reference_problem(tenant, _reference(given)):
             raise _refused("FET-0001", f"{path}/secretId", f"secretId {problem}")
+    if problems := tuple(_pem_problems(body)):
+        raise InvalidRequestError("; ".join(problem.detail for problem in problems), problems=problems)
     try:
         settings = services.settings
         hosts.checked_address(body.host, settings.allowed_networks, loopback_allowed=settings.local)
     except UnavailableError:
         return  # a name that does not resolve yet may do so later; every use checks again
+
+
+def _pem_problems(body: ConnectionBody) -> Iterator[Problem]:
+    if body.ssl is None:
+        return
+    secret, elsewhere = _secret(body), isinstance(body.ssl.key, SecretReference)
+    texts = (secret.tls_ca, secret.tls_certificate, secret.tls_key)
+    for member, problem in pem.problems(body.type, *texts, key_elsewhere=elsewhere):
+        yield Problem(f"/ssl/{member}", f"ssl.{member} {problem}")
 
 
 def sealed(services: Services, at: Stored, body: ConnectionBody) -> Stored:

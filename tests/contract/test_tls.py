@@ -195,11 +195,12 @@ LOCKED = AUTHORITY.issued("client", password=b"secret")
     "secret",
     [
         Secret("x", tls_ca="no certificate"),
+        Secret("x", tls_ca="zertifikät"),
         Secret("x", tls_certificate="no certificate", tls_key="no key"),
         Secret("x", tls_certificate=RIGHT[0], tls_key=STRANGER.issued("other")[1]),
         Secret("x", tls_certificate=LOCKED[0], tls_key=LOCKED[1]),
     ],
-    ids=["authority", "certificate", "key of another", "locked key"],
+    ids=["authority", "no ASCII", "certificate", "key of another", "locked key"],
 )
 def test_what_is_no_certificate_is_invalid(kind: str, secret: Secret) -> None:
     """B-34: in our words, before anything is connected to; a locked key asks nobody for its password."""

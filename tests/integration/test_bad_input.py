@@ -324,6 +324,6 @@ def test_an_unknown_route_is_a_problem_too(service: Rig) -> None:
 
 
 def test_a_request_id_comes_back_and_a_broken_one_is_replaced(service: Rig) -> None:
-    """Issue: X-Request-Id in and out."""
+    """X-Request-Id in and out."""
     assert service.http("GET", "/health", x_request_id="abc-1").headers["X-Request-Id"] == "abc-1"
     assert service.http("GET", "/health", x_request_id="a\nb").headers["X-Request-Id"] == "rig-request"

@@ -107,7 +107,7 @@ def test_one_byte_over_the_bound_fails_and_leaves_nothing(service: Rig) -> None:
 
 @pytest.mark.slow
 def test_rows_of_a_mebibyte_stay_within_memory(service: Rig, record_property: Callable[[str, object], None]) -> None:
-    """Issue: under 180 MB with rows of 1 MiB, since pages are bounded by bytes."""
+    """under 180 MB with rows of 1 MiB, since pages are bounded by bytes."""
     view(service, "wide rows", f"SELECT n, repeat('x', {MIB}) AS text FROM generate_series(1, 100) n")
     job, peak = worked(service, posted(service, {"wide rows": ["*"]}, "wide rows"))
     record_property("peak", f"{peak / 1e6:.0f} MB with rows of 1 MiB")

@@ -43,7 +43,7 @@ def _at_speed(progress: Any) -> Any:
 
 
 def test_a_queued_job_ends_at_once(service: Rig) -> None:
-    """Issue: also while queued; the message that comes later has no effect."""
+    """also while queued; the message that comes later has no effect."""
     job_id = posted(service, "public.accounts", "queued")
     assert cancel(service, job_id) == 202
     assert ended_canceled(service, job_id)
@@ -53,7 +53,7 @@ def test_a_queued_job_ends_at_once(service: Rig) -> None:
 
 
 def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> None:
-    """Issue: within two seconds and one page."""
+    """within two seconds and one page."""
     view(
         service,
         "canceled",

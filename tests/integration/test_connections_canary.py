@@ -15,6 +15,7 @@ from fetcher.aws.secrets import Sealed
 from fetcher.aws.stored import Stored
 from fetcher.model import Connection, Secret
 from submit.connection_bodies import ConnectionBody, PatchBody
+from tests.certificates import Authority
 from tests.integration.test_bounds import source
 from tests.integration.test_connections_changing import PATH
 from tests.rig import DEAD_LETTER, MASTER, NOTIFY, QUEUES, Answer, Rig, work_event
@@ -29,6 +30,14 @@ ROW = f"{MARK}-row-{uuid4()}"
 def canary(what: str) -> str:
     """A secret that nothing else is equal to."""
     return f"{MARK}-{what}-{uuid4()}"
+
+
+def material() -> dict[str, str]:
+    """An authority, a certificate and its key, each with a canary in the text around it, which readers pass over."""
+    authority = Authority.made()
+    certificate, key = authority.issued("client")
+    texts = {"ca": authority.pem, "cert": certificate, "key": key}
+    return {name: f"{canary(name)}\n{text}" for name, text in texts.items()}
 
 
 class Watched(Rig):
@@ -131,13 +140,19 @@ def test_no_canary_comes_out_of_a_whole_life(watched: Watched) -> None:
     watched.secrets.create_secret(Name=secret, SecretString=json.dumps({"password": canary("referred")}))
     signing = ring_rotated(watched)
     watched.restart_all()  # or the key from before may be kept for five minutes
-    tls = {"mode": "prefer", "ca": canary("ca"), "cert": canary("certificate"), "key": canary("key")}
+    tls = {"mode": "prefer", **material()}
 
     good = watched.register("good").json()["id"]
     wrong = watched.register("wrong", password=canary("password")).json()["id"]
     sealed = watched.register("sealed", password=canary("password"), ssl=tls).json()["id"]
     referred = watched.register("referred", password={"secretId": secret}).json()["id"]
-    for broken in ({"password": canary("long") * 40}, {"password": [canary("list")]}, {"surprise": canary("member")}):
+    unreadable = {"mode": "require", "ca": canary("ca"), "cert": canary("certificate"), "key": canary("key")}
+    for broken in (
+        {"password": canary("long") * 40},
+        {"password": [canary("list")]},
+        {"ssl": unreadable},
+        {"surprise": canary("member")},
+    ):
         assert watched.register("never", **broken).status == 400
     assert watched.http("POST", PATH, f'{{"password": "{canary("broken")}"', x_product_name="payments").status == 400
     for one in (good, wrong, sealed, referred, identity("default", "operators")):

@@ -3,11 +3,13 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from fetcher import engines
 from fetcher.core.kinds import API_KINDS
+from tests.certificates import Authority
 from tests.integration.test_connections_changing import PATH, refused, registered
 from tests.rig import SUBMIT, Rig
 
@@ -104,6 +106,58 @@ def test_what_breaks_a_rule_is_refused_with_its_place(service: Rig, changed: dic
     assert answer.status == 400, answer
     assert pointer in [error["pointer"] for error in answer.json()["errors"]], answer
     assert len(answer.text) < 4_096
+
+
+AUTHORITY = Authority.made()
+CERTIFICATE, KEY = AUTHORITY.issued("client")
+OTHERS = Authority.made().issued("other")[1]
+LOCKED = AUTHORITY.issued("client", password=b"secret")
+ELSEWHERE = {"secretId": "fetcher/connections/default/key"}
+
+
+@pytest.mark.parametrize(
+    ("given", "pointers"),
+    [
+        ({"ca": "no certificate"}, ["/ssl/ca"]),
+        ({"ca": "zertifikät"}, ["/ssl/ca"]),
+        ({"ca": KEY}, ["/ssl/ca"]),
+        ({"cert": "no certificate", "key": KEY}, ["/ssl/cert"]),
+        ({"cert": CERTIFICATE, "key": "no key"}, ["/ssl/key"]),
+        ({"cert": CERTIFICATE, "key": "\0"}, ["/ssl/key"]),
+        ({"cert": CERTIFICATE, "key": OTHERS}, ["/ssl/key"]),
+        ({"cert": LOCKED[0], "key": LOCKED[1]}, ["/ssl/key"]),
+        ({"cert": CERTIFICATE}, ["/ssl/key"]),
+        ({"key": KEY}, ["/ssl/cert"]),
+        ({"key": ELSEWHERE}, ["/ssl/cert"]),
+        ({"ca": "no certificate", "cert": CERTIFICATE}, ["/ssl/ca", "/ssl/key"]),
+    ],
+)
+def test_what_is_no_certificate_or_key_is_refused_with_its_place(
+    service: Rig, given: dict[str, Any], pointers: list[str]
+) -> None:
+    """B-34: when it is registered, and not first when a job needs it; its text does not come back."""
+    answer = service.register("unreadable", ssl={"mode": "verify-full", **given})
+    refused(answer, 400, "FET-0001")
+    assert [error["pointer"] for error in answer.json()["errors"]] == pointers
+    assert not any(text in answer.text for text in given.values() if isinstance(text, str) and text.isascii())
+
+
+def test_a_kind_without_client_certificates_refuses_them(service: Rig) -> None:
+    """The driver would leave them aside, or fail when a job needs them."""
+    given = {"mode": "true", "cert": CERTIFICATE, "key": KEY}
+    answer = service.register("certified", type="SQL_SERVER", ssl=given)
+    refused(answer, 400, "FET-0001")
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/ssl/cert", "/ssl/key"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"ca": f"ä\n{AUTHORITY.pem}" * 2}, {"cert": CERTIFICATE, "key": KEY}, {"key": ELSEWHERE}]
+)
+def test_certificates_and_keys_are_taken(service: Rig, given: dict[str, Any]) -> None:
+    """B-34: several authorities, a pair, and a key that Secrets Manager holds."""
+    given = {"cert": CERTIFICATE, **given} if given.get("key") == ELSEWHERE else given
+    answer = service.register(f"certified_{uuid4().hex[:8]}", ssl={"mode": "require", **given})
+    assert answer.status == 201, answer
 
 
 def test_a_hostile_body_gets_a_short_answer(service: Rig) -> None:

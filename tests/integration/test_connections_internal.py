@@ -54,7 +54,7 @@ def operated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_the_operators_datasource_is_visible_everywhere(operated: Rig) -> None:
-    """Issue: in list, get, test, schema and validation."""
+    """in list, get, test, schema and validation."""
     listed = operated.http("GET", PATH, x_product_name="sales").json()["items"]
     assert [item["configName"] for item in listed] == ["dead", "ledger"]
     own = operated.http("GET", f"{PATH}/{LEDGER}")
@@ -176,7 +176,7 @@ def tried(service: Rig, connection: str) -> Any:
 
 
 def test_a_password_is_fetched_when_it_is_used_and_again_when_it_was_rotated(operated: Rig) -> None:
-    """Issue: `{secretId, field}`, re-fetched once on an auth failure, in submit and in extract."""
+    """`{secretId, field}`, re-fetched once on an auth failure, in submit and in extract."""
     with source(operated) as database:
         database.execute("CREATE ROLE rotating LOGIN PASSWORD 'canary-one'")
         database.execute("GRANT SELECT ON public.accounts TO rotating")
@@ -214,7 +214,7 @@ def test_a_reference_outlives_a_patch_and_can_be_replaced(operated: Rig) -> None
 
 
 def test_a_secret_that_is_not_the_tenants_is_refused(operated: Rig) -> None:
-    """Issue: anything else is 400, in create and in patch; also our own master secret."""
+    """anything else is 400, in create and in patch; also our own master secret."""
     own = registered(operated, "referred_3").json()["id"]
 
     def both(secret_id: str) -> list[tuple[Answer, str]]:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.certificates import Authority
 from tests.integration.test_connections_changing import PATH, job, registered
 from tests.rig import MASTER, Rig, rig, sqs_event
 from tests.stack import Stack
@@ -46,10 +47,11 @@ def fresh(service: Rig) -> str:
 
 def test_password_and_key_are_stored_sealed(kept: Rig) -> None:
     """B-31, R-000-96: neither stands in the item, in any encoding that anybody would try."""
-    password, key = f"canary-{uuid4()}", f"canary-{uuid4()}"
-    one = registered(kept, "sealed", password=password, ssl={"mode": "require", "key": key, "cert": "c"}).json()["id"]
+    password, (certificate, key) = f"canary-{uuid4()}", Authority.made().issued("client")
+    tls = {"mode": "require", "key": key, "cert": certificate}
+    one = registered(kept, "sealed", password=password, ssl=tls).json()["id"]
     text = json.dumps(item(kept, one), default=lambda raw: base64.b64encode(bytes(raw)).decode() + str(bytes(raw)))
-    for secret in (password, key):
+    for secret in (password, *key.splitlines()[1:-1]):
         for spelled in (secret, base64.b64encode(secret.encode()).decode()[:-4], secret.encode().hex()):
             assert spelled not in text
 

@@ -218,7 +218,7 @@ def test_a_connection_is_tested_for_real(service: Rig) -> None:
 
 
 def test_readiness_asks_everything_and_tells_no_secret(service: Rig) -> None:
-    """Issue: /health, /readyz, /version, /openapi.json."""
+    """/health, /readyz, /version, /openapi.json."""
     ready = service.http("GET", "/readyz")
     assert (ready.status, ready.json()["status"]) == (200, "healthy")
     assert service.env["FETCHER_BUCKET"] not in ready.text

@@ -238,7 +238,7 @@ def test_a_token_without_a_usable_tenant_is_refused(closed: Rig) -> None:
 
 
 def test_every_route_needs_its_own_scope(closed: Rig) -> None:
-    """Issue: `connections:read`, `connections:write`, `jobs:read`, `jobs:write`; the rest is public."""
+    """`connections:read`, `connections:write`, `jobs:read`, `jobs:write`; the rest is public."""
     nobody = {"connection_id": "00000000-0000-4000-8000-000000000000", "job_id": "00000000-0000-4000-8000-000000000000"}
     routes = described(closed)
     assert {needed(method, path) for method, path in routes} == {None, *SCOPES}

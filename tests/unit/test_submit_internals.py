@@ -10,6 +10,10 @@ from fetcher.aws.secrets import Reference, Sealed, Vault
 from fetcher.aws.sources import Sources
 from fetcher.errors import RefusedError
 from fetcher.settings import load
+from tests.certificates import Authority
+
+AUTHORITY = Authority.made()
+CERTIFICATE, KEY = AUTHORITY.issued("client")
 
 GOOD = {
     "CONFIG_NAME": "ledger",
@@ -49,9 +53,9 @@ def test_a_whole_datasource_is_read() -> None:
             SCHEMA="accounting",
             OPTIONS="authSource=admin&x=a%20b",
             SSLMODE="verify-full",
-            SSL_CA="CA",
-            SSL_CERT="CERT",
-            SSL_KEY="KEY",
+            SSL_CA=AUTHORITY.pem,
+            SSL_CERT=CERTIFICATE,
+            SSL_KEY=KEY,
         )
     )
     assert found.problems == ()
@@ -67,7 +71,8 @@ def test_a_whole_datasource_is_read() -> None:
         {"authSource": "admin", "x": "a b"},
     )
     secret: Any = stored.secret
-    assert (secret.password, secret.tls_ca, secret.tls_certificate, secret.tls_key) == ("canary", "CA", "CERT", "KEY")
+    given = ("canary", AUTHORITY.pem, CERTIFICATE, KEY)
+    assert (secret.password, secret.tls_ca, secret.tls_certificate, secret.tls_key) == given
     assert "canary" not in repr(found)
 
 
@@ -92,6 +97,10 @@ def test_defaults() -> None:
         ({"PORT": "65536"}, "PORT"),
         ({"PORT": "x"}, "PORT"),
         ({"SSLMODE": "REQUIRE"}, "SSLMODE"),
+        ({"SSL_CA": "broken"}, "SSL_CA"),
+        ({"SSL_CERT": "broken", "SSL_KEY": KEY}, "SSL_CERT"),
+        ({"SSL_CERT": CERTIFICATE}, "SSL_KEY"),
+        ({"SSL_KEY": KEY}, "SSL_CERT"),
         ({"OPTIONS": "nothing"}, "OPTIONS"),
         ({"OPTIONS": "organizationId=one&organizationId=two"}, "OPTIONS"),
         ({"PASSWORD": None}, "PASSWORD"),
@@ -105,7 +114,7 @@ def test_defaults() -> None:
 def test_a_bad_variable_costs_its_datasource_and_is_named_without_its_value(
     changed: dict[str, str | None], named: str
 ) -> None:
-    """Issue: reported, and the name stays the operator's: nothing else may answer for it."""
+    """reported, and the name stays the operator's: nothing else may answer for it."""
     found = read({**env(**changed), **env("2", CONFIG_NAME="other")})
     [problem] = found.problems
     assert problem.startswith(f"DATASOURCE_1_{named} ")
@@ -149,7 +158,7 @@ def test_a_datasource_belongs_to_one_tenant() -> None:
 def test_the_operators_host_may_be_private_and_nothing_else_that_is_refused(
     host: str, internal: bool, registered: bool
 ) -> None:
-    """Issue: exempt from the private ranges' rule as the operator set it; metadata services stay closed."""
+    """exempt from the private ranges' rule as the operator set it; metadata services stay closed."""
     sources = Sources(Vault(None, ""), load({}))
     operators = read(env(HOST=host)).of("default")[0]
     for stored, passes in ((operators, internal), (replace(operators, secret=Sealed("", "")), registered)):

@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 from fetcher import engines
 from fetcher.aws.secrets import Reference, reference_problem
 from fetcher.aws.stored import Stored
+from fetcher.core import pem
 from fetcher.core.canonical import dumps
 from fetcher.core.kinds import API_KINDS, CONFIG_NAME, PLUGIN_CRM, PORTS, tls_problem
 from fetcher.core.tenants import DEFAULT_TENANT, TENANT
@@ -182,6 +183,9 @@ def _problems(members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "TYPE", f"must be one of {', '.join(name for name in API_KINDS if API_KINDS[name] in engines.kinds())}"
     elif problem := tls_problem(kind, members.get("SSLMODE")):
         yield "SSLMODE", problem
+    texts = (members.get(name) for name in ("SSL_CA", "SSL_CERT", "SSL_KEY"))
+    for member, problem in pem.problems(kind, *texts):
+        yield f"SSL_{member.upper()}", problem
     if ("PASSWORD" in members) == ("SECRET_ID" in members):
         yield "PASSWORD", "or SECRET_ID, and only one of them, must be given"
 

@@ -9,7 +9,7 @@ import pymongo
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
-from fetcher.engines._pem import check, memory_file
+from fetcher.core.pem import check, memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 

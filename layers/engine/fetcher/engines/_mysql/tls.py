@@ -1,8 +1,9 @@
 """TLS by the four modes of MySQL, doing what they say, with certificates given as text."""
 
 import ssl
+from contextlib import ExitStack
 
-from fetcher.engines._pem import identify
+from fetcher.core.pem import identify, memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -30,7 +31,8 @@ def contexts(to: Connection, secret: Secret) -> tuple[ssl.SSLContext | None, ...
 
 def _context(secret: Secret, *, verified: bool) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cadata=secret.tls_ca or None)
+        with ExitStack() as files:
+            context = ssl.create_default_context(cafile=memory_file(secret.tls_ca, files) if secret.tls_ca else None)
         # The certificates that MySQL makes for itself lack what Python 3.13 began to insist on.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not verified:

@@ -3,7 +3,7 @@
 import ssl
 from typing import Any
 
-from fetcher.engines._pem import identify
+from fetcher.core.pem import identify, trust
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -44,7 +44,7 @@ def _context(host: str, secret: Secret, *, verified: bool) -> Context:
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
         elif secret.tls_ca:
-            made.load_verify_locations(cadata=secret.tls_ca)
+            trust(made, secret.tls_ca)
         else:
             made.load_default_certs()
         if secret.tls_certificate:

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from fetcher.engines._pem import check, memory_file
+from fetcher.core.pem import check, memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 

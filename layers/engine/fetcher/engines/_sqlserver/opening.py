@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fetcher.engines._pem import check
+from fetcher.core.pem import check
 from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.driver import driver
 from fetcher.engines._sqlserver.errors import explained, refused
