@@ -16,6 +16,7 @@ import pytest
 from tests.cloud import EVENTS, Cloud, expiring
 from tests.cloudcases import COMMON, OPERATIONS, SPECIAL, Case, Spot, chosen, every_fault, every_spot, some_faults
 from tests.cloudproxy import Fault
+from tests.rig import EXTRACT
 from tests.scenarios import WAYS, Way, clouded, played, with_hourly
 from tests.stack import Stack
 
@@ -149,8 +150,18 @@ def test_no_failure_of_aws_at_all_loses_a_job(at: Cloud, calm: Calm, way: str, f
     survived(at, calm, way, faults)
 
 
-def survived(at: Cloud, calm: Calm, way: str, faults: Faults) -> None:
-    """Play a way with these faults; each must have happened, and none may be seen at the end."""
+@pytest.mark.parametrize(
+    ("way", "event", "count"),
+    [("waited for the source", "try again", "retries"), ("killed", "go on with an upload", "writer")],
+)
+def test_a_lost_answer_counts_nothing_twice(at: Cloud, calm: Calm, way: str, event: str, count: str) -> None:
+    """R-AWS-10: what is sent again finds its own effect, so a source loses no try and an upload no part numbers."""
+    job_id = survived(at, calm, way, {EXTRACT: [Fault(f"dynamodb:UpdateItem {event}", "lost")]})
+    assert at.items_of(job_id)["META"][count]["N"] == "1"
+
+
+def survived(at: Cloud, calm: Calm, way: str, faults: Faults) -> str:
+    """Play a way with these faults; each must have happened, and none may be seen at the end. Returns the job's id."""
     at.arm(faults)
     expected = sorted(fault.operation for each in faults.values() for fault in each)
     for handler, each in faults.items():
@@ -159,3 +170,4 @@ def survived(at: Cloud, calm: Calm, way: str, faults: Faults) -> None:
     job_id, ids = played(at, WAYS[way])
     assert sorted(fault.operation for fault in at.spoilt) == expected
     assert proven(at, WAYS[way], job_id, ids, faults) == calm.digests[way]
+    return job_id

@@ -165,6 +165,8 @@ class Life(RuleBasedStateMachine):
             "time": rfc3339(self.now),
             "claim": worker,
             "generation": self.item["generation"] - age,
+            "retries": self.item.get("retries", 0) - age,
+            "writer": self.item.get("writer", 0) - age,
             "seen": self.item.get("lookAt", 0) - late,
             "leaseUntil": self.now + LEASE,
             "lookAt": self.now + DISPATCH,

@@ -45,7 +45,7 @@ def test_a_rule_means_the_same_in_memory_and_in_the_table(
     now = 0
     for event, worker, passed, old_message in history:
         now += passed
-        asked = values(now, worker, item["generation"] - int(old_message), item.get("lookAt", -1))
+        asked = values(now, worker, item, old=old_message)
         expected = applied(TABLE[event], item, asked) if holds(TABLE[event].when, item, asked) else None
         if expected is None:
             with pytest.raises(Refused) as refused:
@@ -138,7 +138,7 @@ def test_a_write_that_meets_a_transaction_is_no_lost_race(client: Any) -> None:
     """Design §4: repeated with jitter, an update as well as a transaction, and given up after six tries."""
     slept: list[float] = []
     client.put_item(TableName="main", Item=dynamo.marshal({**NEW, "SK": "META"}))
-    asked = values(0, "w1", 0, None)
+    asked = values(0, "w1", NEW, old=False)
     claimed = dynamo.update(Flaky(client, *[CONFLICT] * 5), "main", KEY, TABLE[Event.CLAIM], asked, sleep=slept.append)
     assert claimed["claimToken"] == "w1"
     put = [dynamo.put_action("main", {"PK": "met", "SK": "X"})]

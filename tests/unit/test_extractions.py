@@ -269,6 +269,28 @@ def test_a_hand_over_whose_answer_was_lost_is_still_done(table: Extractions, clo
         table.hand_over(replace(claimed, generation=7))
 
 
+@pytest.mark.parametrize("count", ["retries", "writer"])
+def test_a_count_whose_answer_was_lost_is_one(table: Extractions, clock: Clock, count: str) -> None:
+    """R-AWS-10: a try of a source, a block of part numbers: the repeat finds its own effect, and another's is none."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+
+    def counted(known: Extraction) -> Extraction:
+        return table.retry(known, {}, 0) if count == "retries" else table.go_on(known)
+
+    first = counted(claimed)
+    clock.now += 1
+    assert counted(claimed) == first
+    assert (getattr(first, count), getattr(counted(first), count)) == (1, 2)
+    for known in (claimed, replace(first, claim="w2")):
+        with pytest.raises(LostClaimError):
+            counted(known)
+    table.terminate(first, Failed(FetcherError("x")), claimed=True)
+    with pytest.raises(LostClaimError):
+        counted(first)
+
+
 @pytest.mark.parametrize(("seconds", "later"), [(1, 61_000), (900, 960_000), (901, 901_000), (7_200, 7_200_000)])
 def test_a_wait_is_looked_at_after_its_message_or_by_its_time_alone(
     table: Extractions, clock: Clock, seconds: int, later: int

@@ -42,14 +42,17 @@ BY_THE_CLAIM = (
 )
 
 
-def values(now: int, worker: str, generation: int, seen: int | None) -> dict[str, Any]:
-    """Everything any event may ask for."""
+def values(now: int, worker: str, item: Mapping[str, Any], *, old: bool) -> dict[str, Any]:
+    """Everything any event may ask for; with `old`, as somebody knows it who saw the item before its last counts."""
+    late = int(old)
     return {
         "now": now,
         "time": f"t{now}",
         "claim": worker,
-        "generation": generation,
-        "seen": seen,
+        "generation": item["generation"] - late,
+        "retries": item.get("retries", 0) - late,
+        "writer": item.get("writer", 0) - late,
+        "seen": item.get("lookAt", -1),
         "leaseUntil": now + LEASE,
         "lookAt": now + 5,
         "progress": {"rows": now},
@@ -75,8 +78,7 @@ steps = st.lists(
 
 def after(item: Mapping[str, Any], event: Event, worker: str, now: int, *, old_message: bool) -> dict[str, Any] | None:
     """Let an event happen; None when its condition refuses."""
-    generation = item["generation"] - (1 if old_message else 0)
-    asked = values(now, worker, generation, item.get("lookAt"))
+    asked = values(now, worker, item, old=old_message)
     rule = TABLE[event]
     return applied(rule, item, asked) if holds(rule.when, item, asked) else None
 
@@ -198,6 +200,17 @@ def test_tries_outlive_the_attempt_and_a_checkpoint_forgives_them() -> None:
     saved = after(item, Event.CHECKPOINT, "w3", 2, old_message=False)
     assert saved is not None
     assert (saved["tries"], saved["retries"]) == (0, 2)
+
+
+@pytest.mark.parametrize(("event", "count"), [(Event.RETRY, "retries"), (Event.GO_ON, "writer")])
+def test_what_is_counted_is_counted_once(event: Event, count: str) -> None:
+    """R-AWS-10: who sends it again after its answer was lost knows the count of before, and is refused."""
+    claimed = after(NEW, Event.CLAIM, "w1", 0, old_message=False)
+    assert claimed is not None
+    counted = after(claimed, event, "w1", 1, old_message=False)
+    assert counted is not None
+    assert counted[count] == 1
+    assert after(counted, event, "w1", 1, old_message=True) is None
 
 
 def test_an_accepted_cancel_can_only_end_as_canceled() -> None:

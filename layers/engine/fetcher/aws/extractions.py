@@ -194,7 +194,8 @@ class Extractions:
 
     def go_on(self, extraction: Extraction) -> Extraction:
         """Take the next block of part numbers of the checkpoint's upload. Raises `LostClaimError`."""
-        return self._mine(Event.GO_ON, extraction, self._lease(extraction))
+        given = {**self._lease(extraction), "writer": extraction.writer}
+        return self._mine(Event.GO_ON, extraction, given, writer=extraction.writer + 1)
 
     def hand_over(self, extraction: Extraction) -> Extraction:
         """Free the claim for the next attempt, in a new generation.
@@ -242,8 +243,8 @@ class Extractions:
 
     def retry(self, extraction: Extraction, progress: Mapping[str, Any], spent_ms: int) -> Extraction:
         """Count a try in vain. Raises `LostClaimError`."""
-        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms}
-        return self._mine(Event.RETRY, extraction, given)
+        given = {**self._lease(extraction), "progress": progress, "spentMs": spent_ms, "retries": extraction.retries}
+        return self._mine(Event.RETRY, extraction, given, retries=extraction.retries + 1)
 
     # --- ends
 
@@ -349,10 +350,14 @@ class Extractions:
         where = key(extraction.tenant, extraction.id)
         return from_item(dynamo.update(self._client, self._table, where, TABLE[event], given))
 
-    def _mine(self, event: Event, extraction: Extraction, given: Mapping[str, Any]) -> Extraction:
+    def _mine(self, event: Event, extraction: Extraction, given: Mapping[str, Any], **counted: int) -> Extraction:
+        """Let it happen by my claim; `counted` is what a count is afterwards."""
         try:
             return self._happen(event, extraction, given)
         except Refused as refused:
+            found, after = refused.item or {}, {**counted, "claimToken": extraction.claim, "status": Status.PROCESSING}
+            if counted and all(found.get(name) == value for name, value in after.items()):
+                return from_item(found)  # nobody else has my claim: the answer to an earlier try was lost
             raise _lost() from refused
 
 

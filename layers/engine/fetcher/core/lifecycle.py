@@ -118,6 +118,11 @@ def _mine(*more: Condition) -> Condition:
     return every(MINE, *more)
 
 
+def _counted(name: str) -> Condition:
+    """Mine, and the count is as I know it: what is sent again after its answer was lost counts once."""
+    return _mine(either(Absent(name), Equal(name, Of(name))))
+
+
 TABLE: dict[Event, Rule] = {
     Event.DISPATCH: Rule(every(PENDING, THIS_GENERATION, UNCLAIMED), (Put("lookAt", Of("lookAt")),)),
     Event.CLAIM: Rule(every(THIS_GENERATION, FREE), _CLAIMED),
@@ -125,12 +130,12 @@ TABLE: dict[Event, Rule] = {
     Event.BEAT: Rule(_mine(), _BEAT),
     Event.NOTE: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")))),
     Event.CHECKPOINT: Rule(_mine(), (*_BEAT, Put("checkpoint", Of("checkpoint")), Put("stalled", 0), Put("tries", 0))),
-    Event.RETRY: Rule(_mine(), (*_BEAT, Add("tries", 1), Add("retries", 1))),
+    Event.RETRY: Rule(_counted("retries"), (*_BEAT, Add("tries", 1), Add("retries", 1))),
     Event.SEAL: Rule(_mine(), (*_BEAT, Put("phase", "seal"), Put("sealed", Of("sealed")))),
     Event.BEGIN: Rule(
         _mine(), (*_LEASE, Put("checkpoint", Of("checkpoint")), Put("writer", 0), Drop("phase"), Drop("sealed"))
     ),
-    Event.GO_ON: Rule(_mine(), (*_LEASE, Add("writer", 1))),
+    Event.GO_ON: Rule(_counted("writer"), (*_LEASE, Add("writer", 1))),
     Event.HAND_OVER: Rule(_mine(NOT_CANCELED), _HANDED_OVER),
     Event.WAIT: Rule(_mine(NOT_CANCELED), (*_HANDED_OVER, Put("progress", Of("progress")), Add("waits", 1))),
     Event.RELEASE: Rule(
