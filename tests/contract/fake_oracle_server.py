@@ -52,7 +52,16 @@ CREATE VIEW {{0}}.all_cons_columns AS
          unnest(constraint_column_names) AS column_name,
          unnest(range(1, len(constraint_column_names) + 1)) AS position
     FROM duckdb_constraints() WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE');
+CREATE VIEW {{0}}.all_policies AS
+  SELECT *, object_name AS table_name FROM dictionary.policies WHERE {{1}};
+CREATE VIEW {{0}}.session_privs AS SELECT unnest({{2}}) AS privilege;
 """
+
+POLICIES = """
+CREATE SCHEMA dictionary;
+CREATE TABLE dictionary.policies (object_owner VARCHAR, object_name VARCHAR, sel VARCHAR, enable VARCHAR);
+"""
+"""What DBMS_RLS would have been told; rows are not hidden here."""
 
 
 @dataclass(slots=True)
@@ -62,6 +71,7 @@ class User:
     password: str
     reads: frozenset[str] | None = None
     sees: frozenset[str] | None = None
+    privileges: tuple[str, ...] = ("CREATE SESSION",)
 
 
 @dataclass(slots=True)
@@ -77,9 +87,10 @@ class FakeOracle:
 
     def prepare(self) -> None:
         """Make what each user sees of the catalog."""
+        self.database.execute(POLICIES)
         for name, user in self.users.items():
             seen = "true" if user.sees is None else "table_name IN " + repr((*user.sees, ""))
-            self.database.execute(DICTIONARY.format(f"dictionary_{name}", seen))
+            self.database.execute(DICTIONARY.format(f"dictionary_{name}", seen, list(user.privileges)))
 
     def active(self, application: str) -> int:
         """Count the sessions of a program in which the server works for its client."""

@@ -21,7 +21,10 @@ CREATE ROLE narrowed LOGIN PASSWORD 'x';
 CREATE ROLE whole LOGIN PASSWORD 'x' BYPASSRLS;
 GRANT SELECT ON ledger TO narrowed, whole;
 CREATE VIEW ledger_seen AS SELECT id FROM ledger;
-GRANT SELECT ON ledger_seen TO narrowed;
+CREATE FUNCTION ledger_own() RETURNS SETOF ledger LANGUAGE sql STABLE SET row_security = on
+ AS 'SELECT * FROM public.ledger';
+CREATE VIEW ledger_left AS SELECT id FROM ledger_own();
+GRANT SELECT ON ledger_seen, ledger_left TO narrowed;
 """
 
 
@@ -30,7 +33,7 @@ def source(sources: Callable[[str], Source]) -> Iterator[Source]:
     served = sources("postgresql")
     served.run(TABLES)
     yield served
-    served.run("DROP TABLE ledger CASCADE; DROP ROLE narrowed; DROP ROLE whole")
+    served.run("DROP FUNCTION ledger_own CASCADE; DROP TABLE ledger CASCADE; DROP ROLE narrowed; DROP ROLE whole")
 
 
 def read(session: PostgreSQLSession, name: str) -> int:
@@ -64,6 +67,26 @@ def test_a_view_is_read_as_its_owner_reads_it(source: Source) -> None:
     """It shows the user what its owner sees, which is not narrowed."""
     with connect(replace(source.to, user="narrowed"), Secret("x"), seconds=20, application="rls") as session:
         assert read(session, "ledger_seen") == 10
+
+
+def test_a_view_that_asks_as_its_user_is_refused_like_its_table(source: Source) -> None:
+    """R-002-1: a view with `security_invoker`."""
+    if int(source.run("SHOW server_version_num")[0][0]) < 150_000:
+        pytest.skip("postgresql: there are such views since version 15")
+    source.run("CREATE VIEW ledger_asked WITH (security_invoker) AS SELECT id FROM ledger")
+    source.run("GRANT SELECT ON ledger_asked TO narrowed")
+    to = replace(source.to, user="narrowed")
+    with (
+        connect(to, Secret("x"), seconds=20, application="rls") as session,
+        pytest.raises(RefusedError, match="row-level security"),
+    ):
+        read(session, "ledger_asked")
+
+
+def test_a_function_that_sets_row_security_for_itself_is_beyond_ours(source: Source) -> None:
+    """What `docs/security.md` names as not protected: its own setting wins, and the view shows what is left."""
+    with connect(replace(source.to, user="narrowed"), Secret("x"), seconds=20, application="rls") as session:
+        assert read(session, "ledger_left") == 5
 
 
 def test_another_missing_right_keeps_its_own_words(source: Source) -> None:

@@ -85,11 +85,24 @@ CREATE OR REPLACE VIEW sys_.indexes AS SELECT DISTINCT object_id, index_id, is_p
  true AS is_unique, false AS has_filter, false AS is_disabled, false AS is_hypothetical, 2 AS type FROM sys_.keys;
 CREATE OR REPLACE VIEW sys_.index_columns AS SELECT k.object_id, k.index_id, k.ordinal AS key_ordinal, f.column_id
  FROM sys_.keys k JOIN sys_.fields f ON f.object_id = k.object_id AND f.name = k.column_name;
+CREATE TABLE IF NOT EXISTS sys_.security_policies (object_id INTEGER, name VARCHAR, is_enabled BOOLEAN);
+CREATE TABLE IF NOT EXISTS sys_.security_predicates (object_id INTEGER, target_object_id INTEGER,
+ predicate_type INTEGER);
+CREATE OR REPLACE VIEW sys_.unseen_policies AS FROM sys_.security_policies WHERE false;
+CREATE OR REPLACE VIEW sys_.unseen_predicates AS FROM sys_.security_predicates WHERE false;
 CREATE OR REPLACE VIEW sys_.databases AS SELECT '{DATABASE}' AS name, 5 AS database_id, 1 AS snapshot_isolation_state;
 """  # noqa: S608 - constants only
 
 DROP = ("DELETE FROM sys_.made WHERE object_id = ?", "DELETE FROM sys_.fields WHERE object_id = ?",
         "DELETE FROM sys_.keys WHERE object_id = ?")  # fmt: skip
+NO_POLICY_LEFT = (
+    "DELETE FROM sys_.security_predicates"
+    " WHERE object_id IN (SELECT object_id FROM sys_.security_policies WHERE name = ?)",
+    "DELETE FROM sys_.security_policies WHERE name = ?",
+)
+UNSEEN = {"security_policies": "unseen_policies", "security_predicates": "unseen_predicates"}
+"""What a user without VIEW DEFINITION sees in place of these."""
+
 FIND = "SELECT object_id FROM sys_.made WHERE sch = ? AND name = ?"
 
 

@@ -10,7 +10,7 @@ import duckdb  # type: ignore[import-not-found, unused-ignore]
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from infra.local.tdsduck.catalog import DROP, FIND, Declared, guessed, quoted
+from infra.local.tdsduck.catalog import DROP, FIND, NO_POLICY_LEFT, UNSEEN, Declared, guessed, quoted
 from infra.local.tdsduck.translation import created, parsed, statements, translated
 
 OWNER = "fetcher"
@@ -19,7 +19,16 @@ BEGIN = re.compile(r"begin\s+tran", re.IGNORECASE)
 END = re.compile(r"(if\s+@@trancount\s*>\s*0\s+)?(commit|rollback)\b", re.IGNORECASE)
 LOGIN = re.compile(r"create\s+login\s+(\w+)\s+with\s+password\s*=\s*N?'((?:[^']|'')*)'", re.IGNORECASE)
 GRANT = re.compile(r"grant\s+select\s+on\s+(?:\w+\.)?(\w+)\s+to\s+(\w+)", re.IGNORECASE)
+VIEWING = re.compile(r"(grant|revoke)\s+view\s+definition\s+(?:to|from)\s+(\w+)", re.IGNORECASE)
+POLICY = re.compile(
+    r"create\s+security\s+policy\s+(\w+)\s+add\s+(filter|block)\s+predicate\s+[\w.]+\(.*?\)\s+on\s+(\w+)\.(\w+)"
+    r"\s+with\s*\(\s*state\s*=\s*(on|off)\s*\)",
+    re.IGNORECASE | re.DOTALL,
+)
+NO_POLICY = re.compile(r"drop\s+security\s+policy\s+(\w+)", re.IGNORECASE)
 SENDING = "ASYNC_NETWORK_IO"
+DEFINITIONS = "view definition"
+"""Stands among the tables that a user may read for the right to see every definition."""
 ROWS = 32
 
 NUMBERS: Sequence[tuple[type[Exception], int]] = (
@@ -109,6 +118,13 @@ class Session:
             self._shared.logins[login[1].lower()] = login[2].replace("''", "'")
         elif grant := GRANT.match(statement):
             self._shared.granted.add((grant[2].lower(), grant[1].lower()))
+        elif viewing := VIEWING.match(statement):
+            change = self._shared.granted.add if viewing[1].lower() == "grant" else self._shared.granted.discard
+            change((viewing[2].lower(), DEFINITIONS))
+        elif policy := POLICY.match(statement):
+            self._add_policy(*policy.groups())
+        elif gone := NO_POLICY.match(statement):
+            self._drop_policy(gone[1])
         elif BEGIN.match(statement):
             self._connection.execute("BEGIN TRANSACTION")
         elif END.match(statement):
@@ -140,7 +156,30 @@ class Session:
             if table.db.lower() != "sys" and (self._user, table.name.lower()) not in self._shared.granted:
                 raise ServerError(229, f"The SELECT permission was denied on the object '{table.name}'.")
 
+    def _add_policy(self, name: str, kind: str, schema: str, table: str, state: str) -> None:
+        """Record a policy and its predicate; no row is hidden."""
+        run = self._connection.execute
+        found = run(FIND, [schema, table]).fetchone()
+        if found is None:
+            raise ServerError(4902, f"Cannot find the object '{table}'.")
+        (number,) = run("SELECT 1000 + count(*) FROM sys_.security_policies").fetchone()
+        run("INSERT INTO sys_.security_policies VALUES (?, ?, ?)", [number, name, state.lower() == "on"])
+        run("INSERT INTO sys_.security_predicates VALUES (?, ?, ?)", [number, found[0], int(kind.lower() == "block")])
+
+    def _drop_policy(self, name: str) -> None:
+        for statement in NO_POLICY_LEFT:
+            self._connection.execute(statement, [name])
+
+    def _hide(self, node: exp.Expr) -> None:
+        """Show definitions of policies to those alone who may see them; to others there are none."""
+        if self._user == OWNER or (self._user, DEFINITIONS) in self._shared.granted:
+            return
+        for table in node.find_all(exp.Table):
+            if table.db.lower() == "sys" and table.name in UNSEEN:
+                table.set("this", exp.to_identifier(UNSEEN[table.name]))
+
     def _query(self, node: exp.Expr, bound: Mapping[str, Any]) -> Answer:
+        self._hide(node)
         requests = [(number, *seen) for number, seen in list(self._shared.running.items())]
         sql, names = translated(node, self._number, requests)
         missing = [name for name in names if name not in bound]

@@ -145,7 +145,8 @@ def _faked() -> Iterator[Source]:
     from tests.contract.fake_oracle_server import FakeOracle, User, listening
 
     reader = User(READER_PASSWORD, frozenset({"events"}), frozenset({"events", "pairs"}))
-    oracle = FakeOracle(SERVICE, {OWNER: User(PASSWORD), "READER": reader})
+    exempt = User(READER_PASSWORD, privileges=("CREATE SESSION", "EXEMPT ACCESS POLICY"))
+    oracle = FakeOracle(SERVICE, {OWNER: User(PASSWORD), "READER": reader, "EXEMPT": exempt})
     oracle.database.execute(f"SET TimeZone = 'UTC'; {SEED}")
     for name in NAMES:
         quoted = f'"{name}"'

@@ -11,12 +11,13 @@ from threading import Thread
 
 import oracledb
 
-from fetcher.engines._oracle.catalog import discovered
-from fetcher.engines._oracle.errors import code, explained
+from fetcher.engines._oracle.catalog import discovered, narrowed
+from fetcher.engines._oracle.errors import HIDDEN, code, explained
 from fetcher.engines._oracle.names import Owners, owner, spellings
 from fetcher.engines._oracle.opening import Way, bounded, closed, opened, prepared
 from fetcher.engines._oracle.rows import Rows
 from fetcher.engines._watchdog import Watchdog
+from fetcher.errors import RefusedError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 BEGIN = "SET TRANSACTION READ ONLY"
@@ -42,14 +43,20 @@ class OracleSession:
         self._watchdog = watchdog
         self._default = default
         self._begun = False
+        self._narrowed: frozenset[tuple[str, ...]] = frozenset()
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe the tables and views of these owners in two queries; Oracle's own owners are skipped."""
+        """Describe the tables and views of these owners in three queries; Oracle's own owners are skipped."""
+        owners = tuple(scope) or spellings(self._default)
         with self._watchdog.waiting(explained):
-            return discovered(self._connection, tuple(scope) or spellings(self._default))
+            catalog = discovered(self._connection, owners)
+            self._narrowed |= narrowed(self._connection, owners)
+        return catalog
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
-        """Yield pages of rendered rows."""
+        """Yield pages of rendered rows; of a table that a policy narrows for this user, none."""
+        if query.path in self._narrowed:
+            raise RefusedError(HIDDEN)
         rows = Rows(query, after, self._watchdog)
         try:
             with self._watchdog.waiting(explained):

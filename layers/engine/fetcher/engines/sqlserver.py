@@ -11,11 +11,12 @@ from threading import Lock, Thread
 from typing import Any
 
 from fetcher.engines._names import Schemas
-from fetcher.engines._sqlserver.catalog import discovered
-from fetcher.engines._sqlserver.errors import explained
+from fetcher.engines._sqlserver.catalog import discovered, filtered
+from fetcher.engines._sqlserver.errors import HIDDEN, explained
 from fetcher.engines._sqlserver.opening import Opened, Way, has_snapshots, opened, prepared
 from fetcher.engines._sqlserver.rows import Rows, Statement
 from fetcher.engines._watchdog import Watchdog
+from fetcher.errors import RefusedError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 BEGIN = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION"
@@ -44,6 +45,7 @@ class SQLServerSession:
         self._watchdog = watchdog
         self._schema = schema
         self._to_begin = False
+        self._filtered: frozenset[tuple[str, ...]] = frozenset()
         self._cursor: Any = None
         self._closing = Lock()
 
@@ -55,12 +57,20 @@ class SQLServerSession:
             self.isolation = "snapshot"
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe the tables and views of these schemas in two queries; system schemas are skipped."""
+        """Describe the tables and views of these schemas in three queries; system schemas are skipped."""
+        schemas = tuple(scope) or (self._schema,)
         with self._watchdog.waiting(explained):
-            return discovered(self._session.connection, tuple(scope) or (self._schema,))
+            catalog = discovered(self._session.connection, schemas)
+            self._filtered |= filtered(self._session.connection, schemas)
+        return catalog
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
-        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
+        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
+
+        A table whose rows a policy filters is refused, as far as the user may see that: half of it is not the table.
+        """
+        if query.path in self._filtered:
+            raise RefusedError(HIDDEN)
         rows = Rows(query, self._watchdog)
         try:
             with self._watchdog.waiting(explained):

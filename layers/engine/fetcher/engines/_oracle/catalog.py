@@ -1,4 +1,4 @@
-"""Every table and view of some owners, with columns and usable key, in two queries.
+"""Every table and view of some owners, with columns and usable key, in two queries; in a third, what is narrowed.
 
 A key is usable when `key > position` walks the rows exactly once: a primary key, or else the shortest unique
 constraint over NOT NULL columns, enabled and validated, of types whose text makes a position again and of a
@@ -37,6 +37,14 @@ SELECT k.owner, k.table_name, k.constraint_type, k.constraint_name, p.column_nam
  ORDER BY k.owner, k.table_name, k.constraint_name, p.position
 """
 
+NARROWED = """
+SELECT p.object_owner, p.object_name
+  FROM sys.all_policies p
+ WHERE p.sel = 'YES' AND p.enable = 'YES' AND p.object_owner IN ({owners})
+   AND NOT EXISTS (SELECT 1 FROM sys.session_privs s WHERE s.privilege = 'EXEMPT ACCESS POLICY')
+"""
+"""Source: Oracle Database Reference, ALL_POLICIES: those of every table and view that the user may read."""
+
 DEFAULT_COLLATIONS = frozenset({None, "USING_NLS_COMP"})
 BINARY_COLLATION = f"{COLLATED}BINARY"
 CATALOG_ROWS = 1000
@@ -51,6 +59,11 @@ def discovered(connection: oracledb.Connection, owners: Sequence[str]) -> Catalo
     groups = groupby(_rows(connection, COLUMNS, owners), key=lambda row: (row[0], row[1]))
     tables = (_table(path, [_column(row[2:]) for row in rows], keys) for path, rows in groups)
     return Catalog({table.path: table for table in tables})
+
+
+def narrowed(connection: oracledb.Connection, owners: Sequence[str]) -> frozenset[Path]:
+    """Name the tables and views of which an enabled policy (VPD) hides rows or values from this user."""
+    return frozenset((owner, table) for owner, table in _rows(connection, NARROWED, owners))
 
 
 def _rows(connection: oracledb.Connection, sql: str, owners: Sequence[str]) -> Iterator[Sequence[Any]]:

@@ -30,6 +30,7 @@ TOO_OLD = Meaning(UnavailableError, "Oracle's snapshot is too old")
 FAILED = Meaning(UnavailableError, "Oracle failed")
 CREDENTIALS = Meaning(RefusedError, "Oracle refused the credentials")
 RIGHTS = Meaning(RefusedError, "Oracle denies access to the table")
+HIDDEN = "a policy (VPD) of Oracle would hide rows of the table from this user; read as one with EXEMPT ACCESS POLICY"
 NO_SERVICE = Meaning(RefusedError, "Oracle's listener knows no such service")
 REFUSED = Meaning(RefusedError, "Oracle refused the connection")
 VERSION = Meaning(RefusedError, "Oracle is too old for the driver, or demands encryption that it does not have")

@@ -27,6 +27,10 @@ CHANGED = Meaning(UnavailableError, "the table changed its definition since the 
 CREDENTIALS = Meaning(RefusedError, "SQL Server refused the credentials")
 NO_DATABASE = Meaning(RefusedError, "SQL Server has no such database, or denies access to it")
 RIGHTS = Meaning(RefusedError, "SQL Server denies access to the table")
+HIDDEN = (
+    "a row-level security policy of SQL Server filters the rows of the table, and exempts nobody; read it where"
+    " none is enabled, or a view that says which rows are meant"
+)
 BLOCKED = Meaning(RefusedError, "SQL Server does not let this address in")
 TLS = Meaning(RefusedError, "no TLS connection could be agreed with SQL Server, or its certificate was not accepted")
 REJECTED = Meaning(InvalidRequestError, "SQL Server rejected the query")
