@@ -5,16 +5,14 @@ statements of a policy and shows it to those who may see definitions.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from unittest.mock import patch
 
 import pytest
 
 from fetcher.engines import engine
 from fetcher.errors import RefusedError
 from fetcher.model import Secret
-from tests.contract import fake_oracle
 from tests.contract.conftest import Reader
 from tests.contract.kinds import EVENTS, Source
 from tests.contract.kinds.oracle import DSN
@@ -127,20 +125,3 @@ def test_a_policy_of_another_table_hinders_nothing(
     in_sqlserver("FILTER", "ON")
     assert read(oracle, table, OWNER) > 0
     assert read(sqlserver, table, OWNER) > 0
-
-
-def test_a_scope_is_discovered_in_three_queries(oracle: Source) -> None:
-    """However many owners and tables there are. SQL Server's driver lets nobody count."""
-    sent: list[str] = []
-    execute = fake_oracle.FakeCursor.execute
-
-    def noting(cursor: fake_oracle.FakeCursor, sql: str, arguments: Sequence[object] = ()) -> object:
-        sent.append(sql)
-        return execute(cursor, sql, arguments)
-
-    with engine("oracle").connect(oracle.to, oracle.secret, seconds=60, application="policies") as session:
-        for scope in (("CONTRACT",), ("CONTRACT", "other")):
-            sent.clear()
-            with patch.object(fake_oracle.FakeCursor, "execute", noting):
-                session.discover(scope)
-            assert len(sent) == 3
