@@ -7,8 +7,8 @@ from functools import partial
 
 from extract.services import Services
 from fetcher import engines
-from fetcher.aws.connections import Stored
 from fetcher.aws.results import request_body
+from fetcher.aws.stored import Stored
 from fetcher.core.canonical import strict_loads
 from fetcher.core.extraction import Extraction
 from fetcher.core.request import parse

@@ -14,13 +14,12 @@ from fetcher.errors import FetcherError, InvalidRequestError, RefusedError, Unav
 from fetcher.model import WILDCARD, Catalog, Column, Selection, Table
 from fetcher.ports import Naming, Schemaless
 from submit.caller import Caller
+from submit.probes import ALL_SECONDS
 from submit.registered import visible
 from submit.services import Services
 
 APPLICATION = "fetcher-schema"
 EACH_SECONDS = 20.0
-ALL_SECONDS = 25.0
-"""API Gateway gives up after 29 seconds; the answer must be on its way by then."""
 
 _UNQUALIFIED = "x"
 """Any table name without a schema: its scope is the kind's default."""

@@ -11,7 +11,7 @@ from fetcher.errors import FetcherError, InvalidRequestError, Problem, Unavailab
 
 EACH_SECONDS = 10.0
 ALL_SECONDS = 25.0
-"""API Gateway gives up after 29 seconds; the answer must be on its way by then."""
+"""The function ends after 29 seconds, and API Gateway gives up after 30: the answer must be on its way by then."""
 
 APPLICATION = "fetcher-probe"
 

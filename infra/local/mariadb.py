@@ -21,7 +21,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from infra.local.places import StackError
-from infra.local.processes import free_port, spawn, tail
+from infra.local.processes import as_nobody, free_port, give_to_nobody, spawn, tail
 
 USER = "fetcher"
 DATABASE = "fetcher"
@@ -36,8 +36,6 @@ SETTINGS = {
     "skip-name-resolve": "1",
     "max-connections": "100",
 }
-AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/nonexistent")
-"""MariaDB, too, should not run as root; no user is created for it."""
 FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 """Server programs are often outside the path of an ordinary user."""
 
@@ -92,7 +90,7 @@ def start(folder: Path, settings: Mapping[str, str] | None = None) -> Server:
     """
     programs = {name: _program(name) for name in ("mariadbd", "mariadb-install-db", "mariadb")}
     folder.mkdir(parents=True, exist_ok=True)
-    _own(folder)
+    give_to_nobody(folder)
     if not (folder / "password").exists():
         _create(folder, programs["mariadb-install-db"])
     if pid(folder) is None:
@@ -146,7 +144,7 @@ def _create(folder: Path, installer: str) -> None:
 def _write(file: Path, text: str) -> None:
     file.touch(mode=0o600)
     file.write_text(text)
-    _own(file)
+    give_to_nobody(file)
 
 
 def _launch(folder: Path, server: str, settings: Mapping[str, str]) -> None:
@@ -154,7 +152,7 @@ def _launch(folder: Path, server: str, settings: Mapping[str, str]) -> None:
     own = {"datadir": "data", "socket": "socket", "pid-file": "pid", "log-error": "log", "tmpdir": "."}
     options = {**settings, **{name: str(folder / file) for name, file in own.items()}, "port": str(port)}
     first = [f"--init-file={folder / 'first.sql'}"] if (folder / "first.sql").exists() else []
-    command = [*_prefix(), server, "--no-defaults", *first, *(f"--{name}={text}" for name, text in options.items())]
+    command = [*as_nobody(), server, "--no-defaults", *first, *(f"--{name}={text}" for name, text in options.items())]
     (folder / "port").write_text(str(port))
     spawn("mariadbd", command, env=os.environ, folder=folder)
 
@@ -174,19 +172,10 @@ def _answering(folder: Path, *, seconds: float = 60.0) -> Server:
     raise TimeoutError(f"MariaDB did not answer; its log ends: {tail(folder / 'log')}")
 
 
-def _prefix() -> tuple[str, ...]:
-    return AS_NOBODY if os.geteuid() == 0 else ()
-
-
-def _own(path: Path) -> None:
-    if os.geteuid() == 0:
-        shutil.chown(path, "nobody", "nogroup")
-
-
 def _run(folder: Path, program: str, *arguments: str) -> None:
     # Its temporary tables have the same names each time: two servers that share a folder for them hurt each other.
     env = {**os.environ, "TMPDIR": str(folder)}
-    command = [*_prefix(), program, *arguments]
+    command = [*as_nobody(), program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=env)
     if done.returncode:
         raise StackError(f"{program} failed: {done.stderr[-500:] or done.stdout[-500:]}")

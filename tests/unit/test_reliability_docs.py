@@ -19,8 +19,8 @@ from fetcher.engines._errors import Meaning, Table
 from fetcher.engines._postgresql.errors import explained
 from fetcher.errors import UnavailableError
 from fetcher.model import DEFAULT_WORKERS, MOST_WORKERS
+from infra.local.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text()
 SOURCES = [path for folder in ("functions", "layers/engine/fetcher") for path in (ROOT / folder).rglob("*.py")]
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import typer
 
+from fetcher.core.kinds import API_KINDS, API_NAMES, PORTS
 from fetcher_cli import console
 from fetcher_cli.api import Api, connect
 from fetcher_cli.errors import FailedError, UsageError
@@ -19,7 +20,6 @@ from fetcher_cli.options import Iam, Json, Product
 
 PATH = "/v1/management/connections"
 PASSWORD = "FETCHER_PASSWORD"  # noqa: S105 - the variable's name
-PORTS = {"postgresql": 5432, "mysql": 3306, "oracle": 1521, "sqlserver": 1433, "mongodb": 27017}
 COLUMNS = ("id", "name", "type", "address", "database", "product")
 
 app = typer.Typer(help="Register, list, test and delete connections.", no_args_is_help=True, rich_markup_mode=None)
@@ -31,7 +31,7 @@ Pem = Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM
 def create(
     *,
     name: Annotated[str, typer.Option("--name", help="What requests call it.")],
-    kind: Annotated[str, typer.Option("--type", help=f"One of {', '.join(PORTS)}.")],
+    kind: Annotated[str, typer.Option("--type", help=f"One of {', '.join(API_KINDS.values())}.")],
     host: Annotated[str, typer.Option("--host")],
     database: Annotated[str, typer.Option("--database")],
     user: Annotated[str, typer.Option("--user")],
@@ -57,7 +57,7 @@ def create(
         "configName": name,
         "type": _api_kind(kind),
         "host": host,
-        "port": port or PORTS.get(_plain_kind(kind), 0),
+        "port": port or PORTS.get(_api_kind(kind), 0),
         "databaseName": database,
         "userName": user,
         "schema": schema,
@@ -143,13 +143,9 @@ def _row(connection: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _plain_kind(kind: str) -> str:
-    return kind.lower().replace("_", "")
-
-
 def _api_kind(kind: str) -> str:
-    """The API writes kinds in capitals, and SQL Server as two words."""
-    return {"sqlserver": "SQL_SERVER"}.get(_plain_kind(kind), kind.upper())
+    """Write a kind as the API does, however it was written; the API refuses one that it does not know."""
+    return API_NAMES.get(kind.lower().replace("_", ""), kind.upper())
 
 
 def _tls(mode: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> dict[str, str] | None:

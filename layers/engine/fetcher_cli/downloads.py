@@ -9,11 +9,9 @@ from typing import Any
 import urllib3
 
 from fetcher.core.audit import verify_manifest
-from fetcher.core.seal import same
+from fetcher.core.seal import BLOCK, same
 from fetcher_cli.api import Api
 from fetcher_cli.errors import FailedError, UnreachableError
-
-BLOCK = 1024 * 1024
 
 
 def download_result(client: Api, job: Mapping[str, Any], target: Path, key: bytes | None) -> list[str]:

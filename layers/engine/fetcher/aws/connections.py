@@ -17,8 +17,6 @@ from fetcher.core.faults import Point, reach
 from fetcher.core.rules import Absent, Equal, Of, Put, Rule, every
 from fetcher.ports import Clock
 
-__all__ = ["Connections", "NameTaken", "Stale", "Stored"]
-
 ERASE_SECONDS = 7 * 86_400
 
 _UNCHANGED = every(Equal("version", Of("version")), Absent("deletedAt"))
@@ -165,5 +163,4 @@ class Connections:
             raise NameTaken
 
     def _read(self, where: Mapping[str, str]) -> dict[str, Any] | None:
-        answer = self._client.get_item(TableName=self._table, Key=dynamo.marshal(where), ConsistentRead=True)
-        return dynamo.unmarshal(answer["Item"]) if "Item" in answer else None
+        return dynamo.get(self._client, self._table, where)

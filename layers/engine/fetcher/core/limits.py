@@ -6,9 +6,6 @@ from typing import Any
 
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Limits
-from fetcher.settings import max_result_bytes
-
-__all__ = ["DEFAULTS", "lowered", "max_result_bytes"]
 
 DEFAULTS = Limits()
 

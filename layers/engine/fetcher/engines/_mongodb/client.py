@@ -9,6 +9,7 @@ import pymongo
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
+from fetcher.core.kinds import TLS_MODES
 from fetcher.core.pem import check, memory_file
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
@@ -16,7 +17,7 @@ from fetcher.model import Connection, Secret
 Client = MongoClient[dict[str, Any]]
 
 PLAIN, CHECKED, UNCHECKED = frozenset({"disable", "false"}), frozenset({"true", "enable"}), frozenset({"insecure"})
-MODES = ("disable", "false", "true", "enable", "insecure")
+MODES = TLS_MODES["MONGODB"]
 PREFERENCES = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
 
 CONNECT_SECONDS = 10.0
