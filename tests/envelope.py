@@ -23,8 +23,6 @@ from infra.local import archive
 from infra.local.endpoint import CREDENTIALS, REGION
 
 Outcome = Literal["response", "error", "timeout", "exited"]
-START_SECONDS = 10.0
-"""How long Lambda lets a function initialise."""
 
 
 @dataclass(frozen=True, slots=True)

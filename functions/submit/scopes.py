@@ -14,7 +14,7 @@ PUBLIC = frozenset({"/health", "/readyz", "/version", "/openapi.json", "/docs"})
 CONNECTIONS = "/v1/management/connections"
 SCOPES = ("connections:read", "connections:write", "jobs:read", "jobs:write")
 
-_ASKING = ("/test", "/validate-schema", "/explain", "/preview")
+_ASKING = ("/test", "/validate-schema")
 """Ends of paths whose POST changes nothing."""
 
 

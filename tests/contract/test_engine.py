@@ -57,7 +57,7 @@ def test_views_and_tables_without_a_key_have_none(session: Session) -> None:
     assert keys["pairs"] == ("a", "b")
 
 
-def test_only_the_schemas_asked_for_are_discovered(session: Session, source: Source) -> None:
+def test_only_the_schemas_asked_for_are_discovered(session: Session) -> None:
     """R-000-27: exactly the named schemas; system schemas never."""
     scope = (OTHER_SCHEMA, "information_schema", "pg_catalog", "no such schema")
     assert {path[0] for path in session.discover(scope).tables} == {OTHER_SCHEMA}
@@ -93,7 +93,7 @@ def test_every_odd_name_is_found_and_read(reader: Reader, source: Source) -> Non
         assert reader.rows(qualified) == [{name: 7, "note": "seven"}]
 
 
-def test_a_qualified_name_means_its_schema(reader: Reader, source: Source) -> None:
+def test_a_qualified_name_means_its_schema(reader: Reader) -> None:
     """R-000-26: also when a table of the default schema has the same words as its name."""
     assert reader.rows(f"{OTHER_SCHEMA}.events") == [{"id": 1, "region": "north"}, {"id": 2, "region": "south"}]
 

@@ -328,7 +328,7 @@ def test_values_come_through_the_fake_with_the_drivers_types(oracle: Source, ses
     ]
 
 
-def test_a_cursor_of_the_fake_describes_with_the_drivers_own_types(oracle: Source, session: OracleSession) -> None:
+def test_a_cursor_of_the_fake_describes_with_the_drivers_own_types(session: OracleSession) -> None:
     with session._connection.cursor() as cursor:
         cursor.execute('SELECT "note" FROM "CONTRACT"."events"', [])
         assert cursor.description is not None
@@ -379,7 +379,7 @@ def test_a_read_that_was_closed_gives_no_more() -> None:
         assert closed.page() is None
 
 
-def test_a_read_left_half_way_leaves_the_session_usable(oracle: Source, session: OracleSession) -> None:
+def test_a_read_left_half_way_leaves_the_session_usable(session: OracleSession) -> None:
     """Batches are asked for, so nothing is drained and nothing has to be dropped."""
     found = session.discover(()).tables["CONTRACT", "million"]
     reading = session.read(replace(Query("million", found.path, found.columns), page_bytes=1), None)

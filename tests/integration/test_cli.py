@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 from fetcher import extract
 from fetcher.model import Connection, Secret
 from fetcher_cli.app import app
+from infra.local.places import ROOT
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
-ROOT = Path(__file__).parents[2]
 PRODUCT = "command-line"
 Run = Callable[..., Result]
 
@@ -53,7 +53,7 @@ def connection(stack: Stack, run: Run) -> Iterator[str]:
     run("connections", "delete", name, "--yes")
 
 
-def test_a_job_from_connection_to_verified_result(run: Run, connection: str, tmp_path: Path) -> None:
+def test_a_job_from_connection_to_verified_result(run: Run, connection: str) -> None:
     assert "works" in run("connections", "test", connection).stdout
     assert connection in run("connections", "list", "--product", PRODUCT).stdout
     request = {

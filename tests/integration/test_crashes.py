@@ -81,17 +81,6 @@ def event_ids(service: Rig, job_id: str, seconds: float = 60) -> list[str]:
     return found
 
 
-def terminal_records(service: Rig, job_id: str) -> int:
-    """Outbox items of the job."""
-    keys = [(item["PK"]["S"], item["SK"]["S"]) for item in service.items()]
-    return keys.count((f"T#default#EXTRACTION#{job_id}", "OUTBOX#TERMINAL"))
-
-
-def active_markers(service: Rig) -> list[str]:
-    """Markers of jobs that have not ended."""
-    return [item["SK"]["S"] for item in service.items() if item["SK"]["S"].startswith("ACTIVE#")]
-
-
 def manifest(service: Rig, job_id: str) -> Any:
     """The manifest of a finished job."""
     return service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()

@@ -60,7 +60,7 @@ class Field:
 
 
 @pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+def field() -> Iterator[Field]:
     """Start a stack of its own, with its databases registered."""
     place = Place.of(ROOT / ".local" / f"soak-{os.getpid()}.json")
     with local.running(place, PARAMETERS) as description:
