@@ -69,7 +69,7 @@ def fetcher_by_cursor(name: str) -> Iterator[bytes]:
         raise AttributeError
 
     # The fallback is measured by taking the fast way away; no public switch exists for that alone.
-    wire._taken = missing  # type: ignore[assignment]  # noqa: SLF001
+    wire._taken = missing  # type: ignore[assignment]  # noqa: SLF001 - see above
     return fetcher(name)
 
 

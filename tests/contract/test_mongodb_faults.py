@@ -105,9 +105,12 @@ def test_a_connection_that_the_server_closes_may_be_tried_again(served: Source, 
 
 
 def test_a_collection_without_the_right_to_read_it_is_refused_at_discovery(served: Source, application: str) -> None:
-    with pytest.raises(RefusedError), opened(served, application) as session:  # noqa: SIM117
-        with failing(served, application, "find", errorCode=13):
-            session.discover(["events"])
+    with (
+        pytest.raises(RefusedError),
+        opened(served, application) as session,
+        failing(served, application, "find", errorCode=13),
+    ):
+        session.discover(["events"])
 
 
 def test_a_view_that_takes_too_long_to_sample_is_read_as_it_comes(served: Source, application: str) -> None:

@@ -246,7 +246,7 @@ def test_a_tls_mode_outside_the_list_is_refused(service: Rig) -> None:
     refused(service, answer, 400, "FET-0413", "/ssl/mode")
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "0.0.0.0", "224.0.0.1", "::ffff:10.0.0.1"])  # noqa: S104
+@pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "0.0.0.0", "224.0.0.1", "::ffff:10.0.0.1"])  # noqa: S104 - to refuse
 def test_a_forbidden_host_is_refused_without_detail(service: Rig, host: str) -> None:
     """R-000-99: the answer does not say why."""
     answer = service.register("broken", host=host)

@@ -188,7 +188,7 @@ def test_a_hostile_body_gets_a_short_answer(service: Rig) -> None:
         "::ffff:169.254.169.254",
         "64:ff9b::a9fe:a9fe",
         "fd00::1",
-        "0.0.0.0",  # noqa: S104
+        "0.0.0.0",  # noqa: S104 - an address to refuse, not to bind
     ],
 )
 def test_a_host_that_is_not_allowed_is_refused(service: Rig, host: str) -> None:

@@ -72,7 +72,7 @@ def test_the_example_for_sql_server(stack: Stack, sql_server: Source, tmp_path_f
     assert found["transactions"] == [
         {"id": at, "amount": f"{amount:.2f}", "status": status, "created_at": moment.isoformat()}
         for at, amount, status, moment in TRANSACTIONS
-        if status == "completed" and amount >= 1000 and moment < datetime(2026, 2, 1)  # noqa: DTZ001
+        if status == "completed" and amount >= 1000 and moment < datetime(2026, 2, 1)  # noqa: DTZ001 - as above
     ]
 
 

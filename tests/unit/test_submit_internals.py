@@ -153,7 +153,7 @@ def test_a_datasource_belongs_to_one_tenant() -> None:
 @pytest.mark.parametrize(
     ("host", "internal", "registered"),
     [("10.1.2.3", True, False), ("192.168.0.1", True, False), ("fd00::1", True, False), ("2606:4700::1", True, True)]
-    + [(host, False, False) for host in ("169.254.169.254", "127.0.0.1", "0.0.0.0", "fd00:ec2::254")],  # noqa: S104
+    + [(host, False, False) for host in ("169.254.169.254", "127.0.0.1", "0.0.0.0", "fd00:ec2::254")],  # noqa: S104 - to refuse
 )
 def test_the_operators_host_may_be_private_and_nothing_else_that_is_refused(
     host: str, internal: bool, registered: bool

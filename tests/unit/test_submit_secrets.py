@@ -19,7 +19,7 @@ class Secrets:
         self.text = text
         self.asked = 0
 
-    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803
+    def get_secret_value(self, *, SecretId: str) -> dict[str, str]:  # noqa: N803 - the name is boto3's
         self.asked += 1
         if SecretId != NAME:
             raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetSecretValue")
