@@ -32,9 +32,9 @@ TITLE = "fetcher"
 MERGE_PATCH = "application/merge-patch+json"
 OTHER = "application/octet-stream"
 FREE = ("/docs",)
-"""The page of the stage `local`, which is not ours to describe."""
+"""The page of the stage `local`: whatever a browser asks it for is nobody's business."""
 
-DESCRIPTION = "Extraction jobs: rows out of databases and APIs, complete, repeatable and proven."
+DESCRIPTION = "Extraction jobs: rows out of databases, complete, repeatable and proven."
 
 
 def _body(text: str) -> Any:

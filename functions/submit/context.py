@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from aws_lambda_powertools.event_handler.api_gateway import Router
+from aws_lambda_powertools.event_handler.openapi.params import Header
 
 from fetcher.errors import InvalidRequestError, Problem
 from submit.caller import Caller, caller_of
 from submit.problems import Place
 from submit.services import services
+
+IfNoneMatch = Annotated[
+    str | None, Header(alias="If-None-Match", description="the `ETag` seen: 304 when nothing has changed since")
+]
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
 
@@ -24,11 +29,6 @@ def request_id_of(event: Mapping[str, Any]) -> str:
 def caller(router: Router) -> Caller:
     """Return who makes the request at hand."""
     return caller_of(router.current_event.raw_event["requestContext"], services().settings)
-
-
-def header(router: Router, name: str) -> str | None:
-    """Return a request header; names are lower-case in payload 2.0."""
-    return (router.current_event.headers or {}).get(name)
 
 
 def place(router: Router) -> Place:

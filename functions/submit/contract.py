@@ -143,7 +143,7 @@ _PROGRESS = _object(
         "rows": _whole(),
         "bytes": _whole(),
         "tables": _object("done total", {"done": _whole(), "total": _whole()}),
-        "current": _text(description="the datasource and table being read, as `<datasource>/<table>`"),
+        "current": _text(description="the table being read, as `<datasource>/<table>`, or `waiting for …`"),
         "rate": _object(
             "rows bytes",
             {"rows": _whole(), "bytes": _whole()},

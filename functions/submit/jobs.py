@@ -18,7 +18,7 @@ from submit import cursors
 from submit.accepting import accept
 from submit.answers import answer, tagged
 from submit.canceling import end_canceled
-from submit.context import caller, header, identifier
+from submit.context import IfNoneMatch, caller, identifier
 from submit.paging import Row, page
 from submit.schemas import JobBody
 from submit.services import services
@@ -75,11 +75,11 @@ def list_jobs(
 
 
 @router.get(f"{PATH}/<job_id>", summary="One job", tags=["jobs"])
-def get_job(job_id: str) -> Response[Any]:
+def get_job(job_id: str, if_none_match: IfNoneMatch = None) -> Response[Any]:
     """Show a job, with its progress while it runs."""
     extraction = _job(job_id)
     poll = {} if extraction.terminal else {"Retry-After": POLL_SECONDS}
-    return tagged(job_view(services(), extraction), header(router, "if-none-match"), poll)
+    return tagged(job_view(services(), extraction), if_none_match, poll)
 
 
 @router.get(f"{PATH}/<job_id>/result", summary="The result of a job", tags=["jobs"])

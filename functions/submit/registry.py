@@ -16,7 +16,7 @@ from submit import changing, cursors, discovering, registered, sealing
 from submit.answers import answer, tagged
 from submit.caller import Caller, product_of
 from submit.connection_bodies import ConnectionBody, PatchBody
-from submit.context import caller, place
+from submit.context import IfNoneMatch, caller, place
 from submit.paging import Row
 from submit.probes import probe
 from submit.problems import TooManyError, from_findings
@@ -29,7 +29,6 @@ LARGEST = 4_500_000
 """Bytes of an answer: Lambda gives 6 MB, and a quarter of that may go into escaping the quotes."""
 
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="the version seen, as its `ETag`")]
-IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Product = Annotated[str | None, Header(alias="X-Product-Name", description="1 to 100 letters, digits, '-' or '_'")]
 
 router = Router()  # type: ignore[no-untyped-call] # Powertools' constructor has no types

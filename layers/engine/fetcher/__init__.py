@@ -1,4 +1,4 @@
-"""Complete, repeatable and provable extraction from databases and APIs.
+"""Complete, repeatable and provable extraction from databases.
 
 `fetcher.extract` is the engine for embedding; the functions of the service stand on the same parts.
 """

@@ -49,7 +49,7 @@ Phase = Literal["queued", "starting", "planning", "reading", "sealing"]
 have, reading their rows, or making the result final."""
 
 SCHEMA_VALIDATION = "extraction request failed schema validation"
-"""The exact text that the seed promises for a bad selection; details travel in `Where`."""
+"""The exact text for a bad selection (R-000-20): what it is about travels in `Where` alone."""
 
 
 @dataclass(frozen=True, slots=True)

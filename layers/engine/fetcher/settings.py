@@ -1,4 +1,4 @@
-"""The environment, read once into one frozen value; a bad variable fails at import and names itself."""
+"""The environment, read once a process into one frozen value; a bad variable stops the function and is named."""
 
 import ipaddress
 import math

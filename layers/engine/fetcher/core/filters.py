@@ -56,7 +56,7 @@ _TIMESTAMP = re.compile(
 def typed(column: Column, condition: Condition, where: Where) -> TypedCondition:
     """Bind a condition to its column.
 
-    Raises `InvalidRequestError` with the seed's safe text, and `where`, when a value does not fit the
+    Raises `InvalidRequestError` with `SCHEMA_VALIDATION`, and `where`, when a value does not fit the
     column's type or the operator makes no sense for it.
     """
     try:

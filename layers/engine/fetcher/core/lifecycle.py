@@ -7,7 +7,7 @@
 Source: `design.md` §3 and §4. Everything that changes an extraction goes through this table; nothing
 else writes its status, claim, generation or `lookAt`.
 
-`generation` is in the message and changes only by a hand-over, so old messages die by it. `stalled`
+`generation` is in the message and changes only by a hand-over or a wait, so old messages die by it. `stalled`
 counts claims over a dead lease and releases since the last checkpoint; five of them end the extraction.
 `tries` counts what a source was asked for in vain since the last checkpoint, over all attempts; `retries`
 and `waits` count for the manifest, and nothing sets them back.

@@ -34,8 +34,8 @@ def plan(
 ) -> tuple[Query, ...]:
     """Resolve the selections of one datasource, in their order.
 
-    Fields keep the requested order, `*` the table's. Raises `InvalidRequestError`: FET-2010 with the
-    seed's safe text and `where` for what the source does not have or a value that does not fit;
+    Fields keep the requested order, `*` the table's. Raises `InvalidRequestError`: FET-2010 with
+    `SCHEMA_VALIDATION` and `where` for what the source does not have or a value that does not fit;
     FET-0401 for a crossed limit and for two names of one table.
     """
     _check_limits(datasource, selections, limits)
