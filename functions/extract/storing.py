@@ -38,7 +38,7 @@ from fetcher.core.plan import digest
 from fetcher.core.run import Reader
 from fetcher.core.seal import Seal, Signer
 from fetcher.core.stop import Stop
-from fetcher.errors import UnavailableError, during
+from fetcher.errors import ChangedError, UnavailableError, during
 from fetcher.model import Query
 
 LAST_PART_NUMBER = 10_000
@@ -68,6 +68,10 @@ class Storing:
             # Sealed or not: without its upload it can become no object, so the next try reads again.
             self._begin(self._heart.extraction, plan_digest)
             raise UnavailableError("the upload to go on with is gone; it is begun again") from error
+        except ChangedError:
+            # Its parts are of a plan that was not true; the next try may make the same one, if it is true again.
+            self._begin(self._heart.extraction, plan_digest)
+            raise
 
     def _stored(self, reader: Reader, plan: Plan, plan_digest: str) -> Completed:
         extraction = self._heart.extraction

@@ -4,6 +4,7 @@
     ├── InvalidRequestError   change the request            never retried
     ├── RefusedError          fix access or host policy     never retried
     ├── UnavailableError      try the same call later       retried with backoff
+    │   └── ChangedError      plan and read it again        the same
     ├── LimitError            ask for less                  never retried
     ├── TimedOutError         ask for less, or at a quieter hour   never retried
     ├── CanceledError         nothing; somebody asked for it       never retried
@@ -138,6 +139,10 @@ class UnavailableError(FetcherError):
         self.retry_after = retry_after
 
 
+class ChangedError(UnavailableError):
+    """What was read is not what was planned: none of it may be gone on with."""
+
+
 class LimitError(FetcherError):
     """A bound of the product was crossed; nothing was stored."""
 
@@ -161,6 +166,17 @@ class CanceledError(FetcherError):
 
 class LostClaimError(FetcherError):
     """Another worker owns the extraction now, or it has ended: no further effect is allowed."""
+
+
+@contextmanager
+def located(datasource: str, table: str | None = None) -> Iterator[None]:
+    """Say where an error happened, unless it knows."""
+    try:
+        yield
+    except FetcherError as error:
+        known = error.where
+        error.where = Where(known.datasource or datasource, known.table or table, known.field)
+        raise
 
 
 @contextmanager

@@ -39,7 +39,11 @@ class Session(Protocol):
 
 @runtime_checkable
 class Holding(Protocol):
-    """What a session offers beside `Session` where definitions and contents can change past a snapshot."""
+    """What a session offers beside `Session` where definitions and contents can change past a snapshot.
+
+    Without it, and where tables have a schema at all, `discover` is asked once more behind the last read: what it shows
+    inside the session's snapshot, or as it is then, must be what was planned.
+    """
 
     def hold(self, paths: Sequence[tuple[str, ...]]) -> None:
         """Keep these tables from being altered, emptied or replaced until the session ends.

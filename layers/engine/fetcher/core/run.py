@@ -10,8 +10,8 @@ Source: `design.md` §5, §6 i and k.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,9 +22,9 @@ from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
 from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
-from fetcher.errors import FetcherError, UnavailableError
+from fetcher.errors import ChangedError, InvalidRequestError, UnavailableError, located
 from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
-from fetcher.ports import Decrypting, Holding, Naming, Session
+from fetcher.ports import Decrypting, Holding, Naming, Schemaless, Session
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -50,6 +50,11 @@ class Source:
     naming: Naming
     open: Callable[[float], AbstractContextManager[Session]]
     remember: Callable[[Catalog], None] = _forget
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """What to discover."""
+        return self.naming.scope([selection.table for selection in self.selections], self.connection)
 
 
 @dataclass(slots=True)
@@ -123,7 +128,7 @@ class Reader:
         """Plan from what the reading session itself sees: a schema of minutes ago would lose or forge rows.
 
         Where the kind can hold tables still, they are held before the moment that is read is fixed, and the
-        plan is made of what is there then.
+        plan is made of what is there then. Where it cannot, `_confirm` looks again behind the read.
         """
         session = self._session(planned)
         planned.queries = self._discovered(planned.source, session)
@@ -138,10 +143,22 @@ class Reader:
         return planned.queries
 
     def _discovered(self, source: Source, session: Session) -> tuple[Query, ...]:
-        scope = source.naming.scope([selection.table for selection in source.selections], source.connection)
-        catalog = session.discover(scope)
+        catalog = session.discover(source.scope)
         source.remember(catalog)
         return self._queries(source, catalog)
+
+    def _confirm(self, source: Source, session: Session, planned: tuple[Query, ...]) -> None:
+        """Raise `ChangedError` unless tables that nothing held are behind the read what they were when it was planned.
+
+        A number is framed bare and a text is not: in a column that has become text meanwhile, rows would be forged.
+        What has no schema frames each value by the type that comes with it.
+        """
+        if isinstance(session, Holding) or isinstance(source.naming, Schemaless):
+            return
+        with suppress(InvalidRequestError):  # what was planned is not there any more
+            if self._queries(source, session.discover(source.scope)) == planned:
+                return
+        raise ChangedError("a table was changed while it was read; it has to be read again")
 
     def _queries(self, source: Source, catalog: Catalog) -> tuple[Query, ...]:
         return plan(source.name, source.selections, catalog, source.naming, source.connection, self._limits)
@@ -188,7 +205,7 @@ class Reader:
     ) -> Iterator[Page]:
         """Write the pages of a table; with `marking`, note before each what a part that ends with it would end with."""
         self._progress.began(datasource, query.name)
-        with _located(datasource, query.name):
+        with located(datasource, query.name):
             for number, page in enumerate(session.read(query, after)):
                 self._stop.check()
                 if marking is not None:
@@ -214,9 +231,10 @@ class Reader:
         tables: Sequence[TableEntry],
         snapshots: int = 1,
     ) -> DatasourceEntry:
+        source = planned.source
+        self._confirm(source, session, planned.queries)
         outlet.end()
         planned.closing.close()
-        source = planned.source
         return DatasourceEntry(source.name, source.connection.kind, session.isolation, tuple(tables), snapshots)
 
     def _session(self, planned: _Planned) -> Session:
@@ -232,7 +250,7 @@ class Reader:
         """Do a datasource's work unless all should stop; its failure stops all."""
         self._stop.check()
         try:
-            with _located(planned.source.name):
+            with located(planned.source.name):
                 return work(planned, *more)
         except Exception as error:
             self._stop.set(error)
@@ -257,14 +275,3 @@ def _read_whole(session: Session, query: Query, rows: int) -> TableEntry:
     sampled = tuple(column.name for column in query.columns if column.type == UNSAMPLED)
     decrypted = session.decrypted(query) if isinstance(session, Decrypting) else ()
     return TableEntry(query, (Part(rows),), sampled, decrypted)
-
-
-@contextmanager
-def _located(datasource: str, table: str | None = None) -> Iterator[None]:
-    """Say where an error happened, unless it knows."""
-    try:
-        yield
-    except FetcherError as error:
-        known = error.where
-        error.where = replace(known, datasource=known.datasource or datasource, table=known.table or table)
-        raise

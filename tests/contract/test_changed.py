@@ -1,0 +1,129 @@
+"""A definition that changes between discovery and read, where a kind cannot hold its tables still."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from fetcher.core.document import Meter, ResultWriter
+from fetcher.core.progress import Progress
+from fetcher.core.run import Reader, Source
+from fetcher.core.stop import Stop
+from fetcher.engines import engine
+from fetcher.errors import ChangedError, UnavailableError
+from fetcher.model import Limits, Query, Selection
+from tests.contract import kinds
+from tests.rig import until
+
+FORGED = '1},{"id":99'
+"""The text of a column that was a number when the read was planned."""
+
+TEXT = {"mysql": "varchar(99)", "sqlserver": "nvarchar(99)", "oracle": "varchar"}
+KINDS = sorted(TEXT)
+
+
+def made(kind: str, *types: str) -> str:
+    """Make the table anew: an `id`, and columns of these types."""
+    columns = ", ".join(["id int NOT NULL PRIMARY KEY", *(f"c{n} {name}" for n, name in enumerate(types))])
+    values = {"int": "7", TEXT[kind]: f"'{FORGED}'"}
+    row = ", ".join(["1", *(values[name] for name in types)])
+    return f"DROP TABLE IF EXISTS changed; CREATE TABLE changed ({columns}); INSERT INTO changed VALUES ({row})"
+
+
+class Sink:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.body = b""
+
+    def write(self, body: bytes, /) -> None:
+        self.body += body
+
+
+@contextmanager
+def planned(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Callable[[Path], Any]]:
+    """Plan a read of the table, and yield the rest of it."""
+    chosen = engine(at.to.kind)
+    opened = partial(chosen.connect, at.to, at.secret, application="changed")
+    source = Source(
+        "source", at.to, (Selection("changed", tuple(fields)),), chosen.NAMING, lambda seconds: opened(seconds=seconds)
+    )
+
+    with Reader([source], Limits(), Stop(60), Progress(1)) as reader:
+        reader.plan()
+
+        def rest(folder: Path) -> Any:
+            sink, meter = Sink(), Meter(10_000)
+            writer = ResultWriter(sink, None, meter)
+            reader.read(writer, meter, folder)
+            writer.end()
+            return json.loads(sink.body)["source"]["changed"]
+
+        yield rest
+
+
+def read(at: kinds.Source, folder: Path, fields: Sequence[str] = ("*",)) -> Any:
+    """Plan and read the table at once."""
+    with planned(at, fields) as rest:
+        return rest(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_that_became_text_forges_no_row(
+    sources: Callable[[str], kinds.Source], tmp_path: Path, kind: str
+) -> None:
+    """R-000-21, R-002-1: framed as a number its text would be rows; the next try frames it as the text it is."""
+    at = sources(kind)
+    at.run(made(kind, "int"))
+    assert read(at, tmp_path) == [{"id": 1, "c0": 7}]
+    with planned(at) as rest:
+        at.run(made(kind, TEXT[kind]))
+        with pytest.raises(ChangedError) as caught:
+            rest(tmp_path)
+    assert isinstance(caught.value, UnavailableError), "so it is tried again"
+    assert caught.value.where.datasource == "source"
+    assert read(at, tmp_path) == [{"id": 1, "c0": FORGED}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_that_came_meanwhile_is_missing_in_no_result(
+    sources: Callable[[str], kinds.Source], tmp_path: Path, kind: str
+) -> None:
+    """R-000-21: `*` is every field; whoever named his own is not disturbed by another's."""
+    at = sources(kind)
+    at.run(made(kind, "int"))
+    with planned(at) as rest, planned(at, ["id", "c0"]) as named:
+        at.run(made(kind, "int", "int"))
+        with pytest.raises(ChangedError):
+            rest(tmp_path)
+        assert named(tmp_path) == [{"id": 1, "c0": 7}]
+    assert read(at, tmp_path) == [{"id": 1, "c0": 7, "c1": 7}]
+
+
+def test_a_change_that_waits_for_the_read_disturbs_it_not(sources: Callable[[str], kinds.Source]) -> None:
+    """MySQL lets a change wait until the transaction ends; so what is asked inside it is still what was read."""
+    at = sources("mysql")
+    at.run(made("mysql", "int"))
+    waiting = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for table metadata lock'"
+    connect = engine("mysql").connect
+    with ThreadPoolExecutor(1) as threads, connect(at.to, at.secret, seconds=60, application="changed") as session:
+        before = session.discover(()).tables["changed",]
+        list(session.read(Query("changed", ("changed",), before.columns, before.columns[:1]), None))
+        changing = threads.submit(_altered, at)
+        until(lambda: at.run(waiting) == ((1,),), "the change waits")
+        assert session.discover(()).tables["changed",] == before
+    changing.result(60)
+
+
+def _altered(at: kinds.Source) -> None:
+    """Alter the table over a connection of this thread's own."""
+    with pymysql.connect(
+        host=at.to.host, port=at.to.port, user=at.to.user, password=at.secret.password, database=at.to.database
+    ) as connection:
+        connection.cursor().execute("ALTER TABLE changed ADD c1 int")
