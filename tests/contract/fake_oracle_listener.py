@@ -4,19 +4,21 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from struct import pack
+from struct import pack, unpack_from
+from typing import BinaryIO
 
 from tests.contract.serving import served
 
 REFUSE, REDIRECT, DATA = 4, 5, 6
+HEADER, DATA_FLAGS, CONNECT_DATA = 8, 2, 24
 
 Answer = Callable[[socket.socket], None]
 
 
-def refusing(number: int) -> Answer:
-    """Refuse the service with this ORA number."""
+def refusing(number: int, heard: list[bytes] | None = None) -> Answer:
+    """Refuse the service with this ORA number, and keep what was asked for."""
     data = f"(DESCRIPTION=(TMP=)(VSNNUM=0)(ERR={number})(ERROR_STACK=(ERROR=(CODE={number})(EMFI=4))))".encode()
-    return _answering(_packet(REFUSE, pack(">BBH", 0, 0, len(data)) + data))
+    return _answering(_packet(REFUSE, pack(">BBH", 0, 0, len(data)) + data), heard)
 
 
 def redirecting(host: str, port: int) -> Answer:
@@ -40,9 +42,21 @@ def _packet(kind: int, body: bytes) -> bytes:
     return pack(">HHBBH", 8 + len(body), 0, kind, 0, 0) + body
 
 
-def _answering(packets: bytes) -> Answer:
+def _described(words: BinaryIO) -> bytes:
+    """Read what a client connects to: a text at the end of its first packet, or, if it is longer, in a second one."""
+    head = words.read(HEADER)
+    (length,) = unpack_from(">H", head)
+    body = head + words.read(length - HEADER)
+    size, at = unpack_from(">HH", body, CONNECT_DATA)
+    return body[at:] or words.read(HEADER + DATA_FLAGS + size)[HEADER + DATA_FLAGS :]
+
+
+def _answering(packets: bytes, heard: list[bytes] | None = None) -> Answer:
     def answer(wire: socket.socket) -> None:
-        wire.recv(65536)
+        with wire.makefile("rb") as words:
+            described = _described(words)
+        if heard is not None:
+            heard.append(described)
         wire.sendall(packets)
         silent(wire)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import oracledb
 import pytest
 
+from fetcher.engines._oracle.opening import Way
 from fetcher.engines._oracle.tls import context
 from fetcher.engines.oracle import connect
 from fetcher.errors import FetcherError, InvalidRequestError, RefusedError, TimedOutError, UnavailableError
@@ -14,6 +15,7 @@ from fetcher.model import Connection, Secret
 from tests.contract.fake_oracle_listener import Answer, hanging_up, listening, redirecting, refusing, silent
 from tests.contract.kinds import Source
 from tests.contract.kinds.oracle import REAL_CONNECT
+from tests.contract.test_characters import PRINTABLE
 
 HOST = "db.example"
 TO = Connection("o", "oracle", HOST, 1, "ignored", "scott", options={"serviceName": "s"}, address="127.0.0.1")
@@ -93,6 +95,48 @@ def test_a_listener_that_says_nothing_is_given_up_at_the_deadline() -> None:
     began = time.monotonic()
     assert isinstance(answered(silent, seconds=1), TimedOutError | UnavailableError)
     assert time.monotonic() - began < 5
+
+
+# --- characters
+
+DELIMITERS = "()=,\"'\\"
+PLAIN = [letter for letter in PRINTABLE if letter not in DELIMITERS]
+
+
+@pytest.mark.usefixtures("_real")
+def test_a_service_is_asked_for_by_its_name_as_it_is() -> None:
+    """B-35, R-000-96: no Easy Connect string, in which `/`, `:` or `@` would begin something else."""
+    names = ["".join(PLAIN), *(f"a{letter}b" for letter in PLAIN)]
+    heard: list[bytes] = []
+    with listening(refusing(12514, heard)) as port:
+        for name in names:
+            failure(replace(TO, port=port, options={"serviceName": name}))
+    for name, words in zip(names, heard, strict=True):
+        assert f"(CONNECT_DATA=(SERVICE_NAME={name})(CID=".encode() in words
+
+
+@pytest.mark.usefixtures("_real")
+@pytest.mark.parametrize("name", [*DELIMITERS, "a)(SERVER=dedicated", "a\0b", "a\nb", 'a"b c"'])
+def test_a_service_cannot_say_more_than_its_name(name: str) -> None:
+    """The driver writes it into the descriptor for the listener as it is, so what ends a value there is refused."""
+    heard: list[bytes] = []
+    with listening(refusing(12514, heard)) as port:
+        error = failure(replace(TO, port=port, options={"serviceName": name}))
+        other = failure(replace(TO, port=port, host=name, address=None))
+    assert isinstance(error, InvalidRequestError)
+    assert "serviceName" in str(error)
+    assert isinstance(other, InvalidRequestError)
+    assert not heard
+
+
+@pytest.mark.parametrize("user", [PRINTABLE.replace("[", ""), "a/b@c:1/d", '"MixedCase"', " a ", "é字"])
+def test_a_user_is_a_part_of_its_own_for_the_driver(user: str) -> None:
+    """The fake has two users of plain names; here the driver's own parameters say what it makes of one."""
+    way = Way.to(replace(TO, user=user), Secret(PRINTABLE), "a")
+    parameters = {name: way.parameters[name] for name in ("user", "password", "host", "port", "service_name")}
+    taken = oracledb.ConnectParams(**parameters)
+    assert (taken.user, taken.proxy_user, taken.service_name) == (user, None, "s")
+    assert parameters["password"] == PRINTABLE
 
 
 # --- TLS: what each mode does is in `test_tls.py`

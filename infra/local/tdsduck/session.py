@@ -17,8 +17,9 @@ OWNER = "fetcher"
 SETTING = re.compile(r"(set|use|grant|create\s+user)\b", re.IGNORECASE)
 BEGIN = re.compile(r"begin\s+tran", re.IGNORECASE)
 END = re.compile(r"(if\s+@@trancount\s*>\s*0\s+)?(commit|rollback)\b", re.IGNORECASE)
-LOGIN = re.compile(r"create\s+login\s+(\w+)\s+with\s+password\s*=\s*N?'((?:[^']|'')*)'", re.IGNORECASE)
-GRANT = re.compile(r"grant\s+select\s+on\s+(?:\w+\.)?(\w+)\s+to\s+(\w+)", re.IGNORECASE)
+NAME = r"(\w+|\[(?:[^]]|]])+])"
+LOGIN = re.compile(rf"create\s+login\s+{NAME}\s+with\s+password\s*=\s*N?'((?:[^']|'')*)'", re.IGNORECASE)
+GRANT = re.compile(rf"grant\s+select\s+on\s+(?:{NAME}\.)?{NAME}\s+to\s+{NAME}", re.IGNORECASE)
 VIEWING = re.compile(r"(grant|revoke)\s+view\s+definition\s+(?:to|from)\s+(\w+)", re.IGNORECASE)
 POLICY = re.compile(
     r"create\s+security\s+policy\s+(\w+)\s+add\s+(filter|block)\s+predicate\s+[\w.]+\(.*?\)\s+on\s+(\w+)\.(\w+)"
@@ -115,9 +116,9 @@ class Session:
 
     def _simple(self, statement: str) -> Answer | None:
         if login := LOGIN.match(statement):
-            self._shared.logins[login[1].lower()] = login[2].replace("''", "'")
+            self._shared.logins[_plain(login[1])] = login[2].replace("''", "'")
         elif grant := GRANT.match(statement):
-            self._shared.granted.add((grant[2].lower(), grant[1].lower()))
+            self._shared.granted.add((_plain(grant[3]), _plain(grant[2])))
         elif viewing := VIEWING.match(statement):
             change = self._shared.granted.add if viewing[1].lower() == "grant" else self._shared.granted.discard
             change((viewing[2].lower(), DEFINITIONS))
@@ -238,3 +239,8 @@ class Session:
         self._connection.execute(f"DROP {node.args['kind']} {quoted(*path)}")
         for statement in DROP:
             self._connection.execute(statement, [found[0]])
+
+
+def _plain(name: str) -> str:
+    """Take a name out of its brackets; case does not count."""
+    return (name[1:-1].replace("]]", "]") if name[0] == "[" else name).lower()

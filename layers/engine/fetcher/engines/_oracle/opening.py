@@ -27,6 +27,8 @@ BREAK_SECONDS = 0.5
 """So long before the deadline the driver asks the server to stop; at the deadline the wire is cut."""
 UNSAFE = re.compile(r"[^A-Za-z0-9 ._:-]")
 """What could end its place in the descriptor that the driver writes for the listener."""
+DELIMITERS = re.compile(r"""[()=,"'\\\x00-\x1f\x7f]""")
+"""What ends a value there, or begins a quoted one; no name of a service or host has them (Oracle Net, syntax rules)."""
 LONGEST_NAME = 48
 """Bytes of `MODULE`, by far the shortest of the three names of a session."""
 
@@ -58,6 +60,9 @@ class Way:
         service = to.options.get("serviceName")
         if not service:
             raise InvalidRequestError("an Oracle connection needs `serviceName` in its metadata")
+        for what, text in (("serviceName", service), ("host", to.address or to.host)):
+            if DELIMITERS.search(text):
+                raise InvalidRequestError(f"the {what} of an Oracle connection holds a character that none can have")
         tls = context(to, secret)
         parameters = {
             "user": to.user,
