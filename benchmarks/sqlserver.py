@@ -25,11 +25,15 @@ ROWS = 200_000
 TABLE = "twelve"
 FILL = (
     f"""CREATE TABLE {TABLE} (id bigint NOT NULL PRIMARY KEY, n int, amount decimal(12,2), name nvarchar(100),
- note nvarchar(200), moment datetime2(0), flag bit, ratio float, maybe nvarchar(100))""",
+ note nvarchar(200), uid uniqueidentifier, moment datetime2(0), day date, clock time(0), flag bit, ratio float,
+ maybe nvarchar(100))""",
     f"""INSERT INTO {TABLE} SELECT value, value % 100000, value / 100.0,
  CONCAT('customer "number" ', CONVERT(nvarchar(20), value)),
  CONCAT('some longer text of ', CONVERT(nvarchar(20), value)),
+ CONVERT(uniqueidentifier, CONCAT('6F9619FF-8B86-D011-B42D-', CONVERT(nvarchar(20), 100000000000 + value))),
  DATEADD(minute, value, CONVERT(datetime2(0), '2026-01-01T00:00:30', 126)),
+ CONVERT(date, DATEADD(minute, value, CONVERT(datetime2(0), '2026-01-01T00:00:30', 126))),
+ CONVERT(time(0), DATEADD(minute, value, CONVERT(datetime2(0), '2026-01-01T00:00:30', 126))),
  CASE WHEN value % 2 = 0 THEN 1 ELSE 0 END, value / 7.0,
  CASE WHEN value % 10 < 4 THEN 'line' END FROM GENERATE_SERIES(1, {{rows}})""",
 )

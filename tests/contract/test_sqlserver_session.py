@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import date, datetime, time
+from decimal import Decimal
 
 import pytest
 
@@ -115,3 +117,36 @@ def test_values_that_the_stand_in_has_keep_every_digit(reader: Reader, source: S
         "v": "AP8Q",
     }
     assert {value for name, value in empty.items() if name != "id"} == {None}
+
+
+def test_the_server_sends_a_value_in_its_type(source: Source) -> None:
+    """What the stand-in says to the driver is what SQL Server says: the benchmark's reference reads it so."""
+    source.run("DROP TABLE IF EXISTS typed")
+    source.run(
+        "CREATE TABLE typed (id int NOT NULL PRIMARY KEY, d decimal(38,10), n decimal(5,2), f float, r real, b bit,"
+        " u uniqueidentifier, dt datetime2(7), t time(7), da date, v varbinary(max), s nvarchar(5))"
+    )
+    source.run(
+        "INSERT INTO typed VALUES (1, '-1234567890123456789012345678.0123456789', 1.5, 0.1, 0.5, 1,"
+        " '6F9619FF-8B86-D011-B42D-00C04FC964FF', '2026-01-31T23:59:59.123456', '08:30:00.5', '0001-01-01',"
+        " CONVERT(varbinary(max), '00FF10', 2), N'ä🎉'),"
+        " (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+    )
+    full, empty = source.run("SELECT * FROM typed ORDER BY id")
+    assert full == (
+        1,
+        Decimal("-1234567890123456789012345678.0123456789"),
+        Decimal("1.50"),
+        0.1,
+        0.5,
+        True,
+        "6F9619FF-8B86-D011-B42D-00C04FC964FF",
+        datetime.fromisoformat("2026-01-31T23:59:59.123456"),
+        time(8, 30, 0, 500000),
+        date(1, 1, 1),
+        b"\0\xff\x10",
+        "ä🎉",
+    )
+    assert empty == (2, *[None] * 11)
+    text = source.run("SELECT CONVERT(varbinary(max), CONCAT(N'{', s, N'}')) FROM typed ORDER BY id")
+    assert [bytes(row[0]) for row in text] == ["{ä🎉}".encode("utf-16-le"), "{}".encode("utf-16-le")]

@@ -12,9 +12,9 @@ from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.catalog import _key
 from fetcher.engines._sqlserver.dialect import DIALECT, key_text
 from fetcher.engines._sqlserver.errors import explained, refused
-from fetcher.engines._sqlserver.rows import Statement, _utf8
+from fetcher.engines._sqlserver.rows import Statement
 from fetcher.engines._sqlserver.types import TYPES, declared, kind
-from fetcher.engines._sqlserver.values import finishing, rendered
+from fetcher.engines._sqlserver.values import rendered
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, RefusedError, UnavailableError
 from fetcher.model import Column, Connection, Encoding, Operator, Position, Query, Secret, TypedCondition
 
@@ -81,29 +81,6 @@ def test_what_has_no_encoding_of_its_own_is_escaped_text(full: str, wanted: str)
 )
 def test_every_expression_is_t_sql(full: str) -> None:
     assert sqlglot.parse_one(f"SELECT {rendered(column(full), '[c]')} FROM [t]", read="tsql")
-
-
-@pytest.mark.parametrize(
-    ("sent", "wanted"),
-    [
-        (b"\x011.0000000000000001e-001\x01", b"0.1"),
-        (b"\x01-1.7976931348623157e+308\x01", b"-1.7976931348623157e+308"),
-        (b"\x013.0000000000000000e+000\x01", b"3"),
-        (b"\x021.00000001e-001\x02", b"0.1"),
-        (b"\x021.40129846e-045\x02", b"1e-45"),
-        (b"\x0300FF10\x03", b'"AP8Q"'),
-        (b"\x03\x03", b'""'),
-    ],
-)
-def test_marked_values_are_finished_here(sent: bytes, wanted: bytes) -> None:
-    """R-000-101: shortest round trip, and base64."""
-    finished = finishing([column("float"), column("varbinary(max)")])
-    assert finished(b'{"a":' + sent + b',"b":null}') == b'{"a":' + wanted + b',"b":null}'
-
-
-def test_half_a_surrogate_pair_stays_an_escape() -> None:
-    assert _utf8('"ä🎉"'.encode("utf-16-le")) == '"ä🎉"'.encode()
-    assert _utf8('"\ud83dx"'.encode("utf-16-le", "surrogatepass")) == b'"\\ud83dx"'
 
 
 # --- types and keys

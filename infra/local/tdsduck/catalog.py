@@ -103,6 +103,11 @@ NO_POLICY_LEFT = (
 UNSEEN = {"security_policies": "unseen_policies", "security_predicates": "unseen_predicates"}
 """What a user without VIEW DEFINITION sees in place of these."""
 
+LENGTHS = """
+SELECT f.name, f.max_length // CASE WHEN t.name LIKE 'n%' THEN 2 ELSE 1 END FROM sys_.fields f
+  JOIN sys_.made m ON m.object_id = f.object_id JOIN sys_.types t ON t.user_type_id = f.system_type_id
+ WHERE m.sch = ? AND m.name = ? AND t.name IN ('nvarchar', 'nchar', 'varchar', 'char') AND f.max_length > 0
+"""
 FIND = "SELECT object_id FROM sys_.made WHERE sch = ? AND name = ?"
 
 

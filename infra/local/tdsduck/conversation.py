@@ -14,9 +14,9 @@ from pysqlbridge.tds.packet import PacketType  # type: ignore[import-not-found, 
 from pysqlbridge.tds.token import error as error_token  # type: ignore[import-not-found, unused-ignore]
 from pysqlbridge.tds.token import error_response  # type: ignore[import-not-found, unused-ignore]
 
-from infra.local.tdsduck import wire
+from infra.local.tdsduck import results, wire
 from infra.local.tdsduck.catalog import DATABASE
-from infra.local.tdsduck.session import ROWS, SENDING, Attention, ServerError, Session, Shared
+from infra.local.tdsduck.session import ROWS, SENDING, Answer, Attention, ServerError, Session, Shared
 
 PACKET = 4096 - 8
 NAMES = re.compile(r"@(\w+)")
@@ -124,7 +124,7 @@ class Conversation(Connection):  # type: ignore[misc, unused-ignore]
             for at, step in enumerate(steps, 1):
                 more = wire.MORE if at < len(steps) or kind == wire.DONE_IN_PROC else 0
                 self.session.note("")
-                self._rows(self._watched(step).rows, kind, more)
+                self._rows(self._watched(step), kind, more)
         except ServerError as error:
             self._fail(error, kind)
             return False
@@ -132,10 +132,11 @@ class Conversation(Connection):  # type: ignore[misc, unused-ignore]
             raise Attention from error
         return True
 
-    def _rows(self, rows: Any, kind: int, more: int) -> None:
+    def _rows(self, answer: Answer, kind: int, more: int) -> None:
+        rows = answer.rows
         if rows is None or rows.description is None:
             return self._out(wire.done(kind, more))
-        head, writers = wire.columns(rows.description)
+        head, writers = results.columns([(name, str(stored)) for name, stored, *_ in rows.description], answer.lengths)
         self._out(head)
         count = 0
         while found := self._watched(lambda: rows.fetchmany(ROWS)):

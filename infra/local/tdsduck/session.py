@@ -10,8 +10,8 @@ import duckdb  # type: ignore[import-not-found, unused-ignore]
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from infra.local.tdsduck.catalog import DROP, FIND, NO_POLICY_LEFT, UNSEEN, Declared, guessed, quoted
-from infra.local.tdsduck.translation import created, parsed, statements, translated
+from infra.local.tdsduck.catalog import DROP, FIND, LENGTHS, NO_POLICY_LEFT, UNSEEN, Declared, guessed, quoted
+from infra.local.tdsduck.translation import created, parsed, shown, statements, translated
 
 OWNER = "fetcher"
 SETTING = re.compile(r"(set|use|grant|create\s+user)\b", re.IGNORECASE)
@@ -71,9 +71,10 @@ class Shared:
 
 @dataclass(slots=True)
 class Answer:
-    """What a statement gives: a DuckDB cursor for a SELECT, or nothing but its end."""
+    """What a statement gives: a DuckDB cursor for a SELECT, with `results.columns`' lengths, or nothing but its end."""
 
     rows: Any = None
+    lengths: Sequence[int | None] = ()
 
 
 class Session:
@@ -182,12 +183,22 @@ class Session:
     def _query(self, node: exp.Expr, bound: Mapping[str, Any]) -> Answer:
         self._hide(node)
         requests = [(number, *seen) for number, seen in list(self._shared.running.items())]
+        known = self._lengths(node)
+        lengths = shown(node, known)
         sql, names = translated(node, self._number, requests)
         missing = [name for name in names if name not in bound]
         if missing:
             raise ServerError(137, f'Must declare the scalar variable "@{missing[0]}".')
         rows = self._connection.execute(sql, {name: bound[name] for name in names} or None)
-        return Answer(rows if isinstance(node, exp.Query) else None)
+        if not isinstance(node, exp.Query):
+            return Answer()
+        return Answer(rows, lengths or [known.get(name.lower(), 0) for name, *_ in rows.description])
+
+    def _lengths(self, node: exp.Expr) -> Mapping[str, int]:
+        """Find the characters that each text column of the statement's tables may have, by its name."""
+        tables = [table for table in node.find_all(exp.Table) if table.db.lower() != "sys"]
+        found = [self._connection.execute(LENGTHS, [each.db or "dbo", each.name]).fetchall() for each in tables]
+        return {name.lower(): length for rows in found for name, length in rows}
 
     def _create(self, node: exp.Create, statement: str) -> None:
         columns, keys = created(node, statement)

@@ -29,6 +29,25 @@ def parsed(statement: str) -> exp.Expr:
     return sqlglot.parse_one(statement, read="tsql")
 
 
+def shown(node: exp.Expr, known: Mapping[str, int]) -> list[int | None]:
+    """Return the length of each column of a SELECT as `results.columns` wants it; nothing where there is a `*`.
+
+    The bytes of a text are its UTF-16, which DuckDB does not have: that conversion is left to the wire.
+    """
+    columns = node.selects if isinstance(node, exp.Select) else []
+    return [] if any(each.is_star for each in columns) else [_length(each.unalias(), known) for each in columns]
+
+
+def _length(node: exp.Expr, known: Mapping[str, int]) -> int | None:
+    if isinstance(node, exp.Column):
+        return known.get(node.name.lower(), 0)
+    to = Declared.of(node.this.sql("tsql")) if isinstance(node, exp.Convert) else None
+    if to is not None and to.name == "varbinary" and isinstance(node.expression, exp.Concat):
+        node.replace(node.expression)
+        return None
+    return int(to.first or 0) if to is not None and to.name == "nvarchar" and to.first != "max" else 0
+
+
 def translated(node: exp.Expr, number: int, requests: Requests) -> tuple[str, Sequence[str]]:
     """Write the statement for DuckDB, and name the parameters that are left in it, in lower case."""
     for each in reversed(list(node.walk())):

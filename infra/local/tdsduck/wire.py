@@ -1,17 +1,14 @@
-"""TDS 7.4 as far as the driver and our engine use it: result sets, and the parameters of remote calls."""
+"""TDS 7.4 as far as the driver and our engine use it: the ends of statements, and the parameters of remote calls."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 LARGE = 0xFFFF
-COLLATED = b"\x09\x04\xd0\x00\x34"
 PROCEDURES = {10: "sp_executesql", 11: "sp_prepare", 12: "sp_execute", 13: "sp_prepexec", 15: "sp_unprepare"}
 DONE, DONE_PROC, DONE_IN_PROC = 0xFD, 0xFE, 0xFF
 MORE, FAILED, COUNTED, ATTENTION = 1, 2, 0x10, 0x20
-
-INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 
 
 def done(kind: int = DONE, status: int = 0, rows: int = 0) -> bytes:
@@ -23,43 +20,6 @@ def returned(handle: int) -> bytes:
     """Give a prepared statement's handle back, and the call's status."""
     value = b"\xac" + struct.pack("<HB", 0, 0) + b"\x01" + struct.pack("<IH", 0, 0) + b"\x26\x04\x04"
     return b"\x79" + struct.pack("<i", 0) + (value + struct.pack("<i", handle) if handle else b"")
-
-
-def columns(description: Sequence[tuple[Any, ...]]) -> tuple[bytes, Sequence[Callable[[Any], bytes]]]:
-    """Describe a result's columns: whole numbers, bits, and text for everything else."""
-    head = struct.pack("<BH", 0x81, len(description))
-    writers: list[Callable[[Any], bytes]] = []
-    for name, stored, *_ in description:
-        kind, writer = _column(str(stored))
-        short = name[:120]
-        head += struct.pack("<IH", 0, 0x09) + kind + bytes([len(short.encode("utf-16-le")) // 2])
-        head += short.encode("utf-16-le")
-        writers.append(writer)
-    return head, writers
-
-
-def _column(stored: str) -> tuple[bytes, Callable[[Any], bytes]]:
-    if stored in INTEGERS:
-        return b"\x26\x08", _integer
-    if stored == "BOOLEAN":
-        return b"\x68\x01", _bit
-    return b"\xe7" + struct.pack("<H", LARGE) + COLLATED, _text
-
-
-def _integer(value: Any) -> bytes:
-    return b"\0" if value is None else struct.pack("<Bq", 8, value)
-
-
-def _bit(value: Any) -> bytes:
-    return b"\0" if value is None else bytes([1, bool(value)])
-
-
-def _text(value: Any) -> bytes:
-    if value is None:
-        return b"\xff" * 8
-    raw = str(value).encode("utf-16-le")
-    body = struct.pack("<I", len(raw)) + raw if raw else b""
-    return struct.pack("<Q", len(raw)) + body + b"\0\0\0\0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """One read: the statement that makes the server render rows as JSON, and the pages made of them.
 
-A row is one nvarchar(max), which the driver hands over as UTF-16, followed by the texts of its key. Nothing is read
-ahead: the driver takes what a row needs off the wire.
+A row is one nvarchar(max), whose UTF-16 comes as bytes, because the driver has less to do with these. Behind it are
+the texts of its key where the JSON does not show them. Nothing is read ahead: the driver takes what a row needs off the
+wire.
 """
 
 import json
@@ -9,12 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import orjson
+
 from fetcher.engines._sql import Where
 from fetcher.engines._sqlserver.dialect import DIALECT, key_text
 from fetcher.engines._sqlserver.values import finishing, rendered
 from fetcher.engines._watchdog import Watchdog
 from fetcher.errors import LimitError
-from fetcher.model import Column, Page, Position, Query
+from fetcher.model import Column, Encoding, Page, Position, Query
 
 SQL_WVARCHAR = -9
 LONGEST_TEXT, MAX = 4_000, 0
@@ -23,6 +26,9 @@ LONGEST_TEXT, MAX = 4_000, 0
 PARAMETERS = 2_100
 COLUMNS_A_CALL = 100
 """CONCAT takes 254 arguments."""
+
+SHOWN = frozenset({Encoding.INTEGER, Encoding.DECIMAL, Encoding.TEXT, Encoding.DATE, Encoding.TIME, Encoding.UUID})
+"""What a key may be so that its text can be taken from the row's JSON."""
 
 COMMA = ",".encode("utf-16-le")
 LONELY = re.compile("[\ud800-\udfff]")
@@ -41,11 +47,20 @@ class Statement:
         self.values = where.values
 
 
+def shows_key(query: Query) -> bool:
+    """Whether a row's JSON holds the texts of the key, so that they need not be sent, and taken, for every row.
+
+    A row with a document in it is not read again here.
+    """
+    nested = any(column.encoding is Encoding.JSON for column in query.columns)
+    return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
+
+
 def _select(query: Query, where: Where) -> str:
     names = [DIALECT.name(column.name) for column in query.key]
-    texts = map(key_text, query.key, names)
+    texts = () if shows_key(query) else map(key_text, query.key, names)
     order = f" ORDER BY {', '.join(names)}" if names else ""
-    listed = ", ".join([_object(query.columns), *texts])
+    listed = ", ".join([f"CONVERT(varbinary(max), {_object(query.columns)})", *texts])
     return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
 
 
@@ -93,22 +108,38 @@ class Rows:
     def page(self) -> Page | None:
         """Collect the next rows, up to the page's size and at least one; None after the last."""
         bodies: list[bytes] = []
-        size, key = 0, []
-        while size < self._query.page_bytes:
-            row = next(self._rows, None)
-            self._watchdog.beat()
-            if row is None:
-                self.ended = True
+        append, beat, left, row = bodies.append, self._watchdog.beat, 2 * self._query.page_bytes, None
+        for row in self._rows:
+            beat()
+            body = row[0]
+            append(body)
+            left -= len(body)
+            if left <= 0:
                 break
-            bodies.append(row[0])
-            size, key = size + len(row[0]) // 2, row[1:]
-        if not bodies:
+        else:
+            beat()
+            self.ended = True
+        if row is None:
             return None
-        return Page(self._finished(_utf8(COMMA.join(bodies))), len(bodies), self._position(key))
+        return Page(self._finished(_utf8(COMMA.join(bodies))), len(bodies), self._position(row))
 
-    def _position(self, key: Sequence[bytes]) -> Position | None:
-        pairs = zip(self._query.key, key, strict=True)
-        return Position(tuple((column.type, text.decode("utf-16-le")) for column, text in pairs)) if key else None
+    def _position(self, row: Sequence[bytes]) -> Position | None:
+        key = self._query.key
+        if not key:
+            return None
+        texts = self._shown(row[0]) if shows_key(self._query) else [text.decode("utf-16-le") for text in row[1:]]
+        return Position(tuple((column.type, text) for column, text in zip(key, texts, strict=True)))
+
+    def _shown(self, body: bytes) -> Sequence[str]:
+        """Read the texts of the key from a row's JSON."""
+        text = self._finished(_utf8(body))
+        try:
+            row = orjson.loads(text)
+        except orjson.JSONDecodeError:  # half a surrogate pair, which may stand in any other column
+            row = json.loads(text)
+        texts = [str(row[column.name]) for column in self._query.key]
+        "".join(texts).encode()  # a position is text
+        return texts
 
 
 def _size(text: str) -> int:
