@@ -374,6 +374,8 @@ def _column(table: Table, name: str) -> Column:
 )
 def test_what_does_not_order_every_row_exactly_once_is_no_key(values: Source, definition: str) -> None:
     """R-002-20, R-002-21: nullable, partial, deferred, inherited and floating keys are none."""
+    if "NOT VALID" in definition and int(values.run("SHOW server_version_num")[0][0]) < 180_000:
+        pytest.skip("this server has no NOT NULL constraint that is not validated")
     values.run(f"DROP TABLE IF EXISTS odd.unkeyed CASCADE; CREATE TABLE odd.unkeyed {definition}")
     with engine("postgresql").connect(values.to, values.secret, seconds=60, application="values") as session:
         assert session.discover(["odd"]).tables["odd", "unkeyed"].key == ()

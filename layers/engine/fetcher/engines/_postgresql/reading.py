@@ -62,7 +62,7 @@ class Reading:
         return self._rows
 
     def _bound(self) -> Statement:
-        statement = Statement(self._query, self._after)
+        statement = Statement(self._query, self._after, self._connection.info.server_version)
         calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(statement.settings))
         bound: Sequence[str] = [part for setting in statement.settings for part in setting]
         self._connection.execute(f"SELECT {calls}".encode(), bound)

@@ -8,13 +8,17 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import chain, count, repeat
+from math import prod
 
-from fetcher.engines._postgresql.values import DIALECT, NATIVE_TEXT, parameter, rendered
+from fetcher.engines._postgresql.values import DIALECT, NATIVE_TEXT, Choice, parameter, rendered
 from fetcher.engines._sql import Where
 from fetcher.model import Column, Encoding, Position, Query
 
-COLUMNS_A_CALL = 30
-"""`concat` takes at most 100 arguments, and a column needs up to three, its name included."""
+ARGUMENTS = 100
+"""The most that a function takes."""
+
+CHOICES = 12
+"""Constants that one argument may choose from."""
 
 SMALL = 65_536
 """Bytes that the texts of a row may have to be read in chunks of rows."""
@@ -39,15 +43,15 @@ class Statement:
     texts follow the row, because its JSON does not show them.
     """
 
-    def __init__(self, query: Query, after: Position | None) -> None:
+    def __init__(self, query: Query, after: Position | None, server: int) -> None:
         where = Where(DIALECT, query.conditions)
         if after is not None:
             where.after(query.key, after)
         self.settings = [("search_path", _search_path(query))]
         self.settings += zip(map(parameter, count(1)), where.values, strict=False)
         self.keys = () if shows_key(query) else query.key
-        self.copy = f"COPY ({_select(query, where, self.keys)}) TO STDOUT (FORMAT binary)"
-        self.small = _select(query, where, self.keys, _guard(query.columns))
+        self.copy = f"COPY ({_select(query, where, self.keys, server)}) TO STDOUT (FORMAT binary)"
+        self.small = _select(query, where, self.keys, server, _guard(query.columns))
 
 
 def text_of(column: Column, value: bytes | memoryview) -> str:
@@ -66,14 +70,17 @@ def shows_key(query: Query) -> bool:
     return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
 
 
-def _select(query: Query, where: Where, keys: Sequence[Column], guard: str | None = None) -> str:
+def _select(query: Query, where: Where, keys: Sequence[Column], server: int, guard: str | None = None) -> str:
     table = DIALECT.name(*query.path)
     texts = [_text(column, f"{table}.{DIALECT.name(column.name)}") for column in keys]
-    listed = ", ".join([_object(query.columns, guard), *texts])
+    listed = ", ".join([_object(query.columns, guard, server), *texts])
     # Qualified, a key cannot be taken for a column of the output.
     order = ", ".join(f"{table}.{DIALECT.name(column.name)}" for column in query.key)
-    ordered = f" ORDER BY {order}" if order else ""
-    return f"SELECT {listed} FROM {table}{where.sql}{ordered}"  # noqa: S608 - quoted names only
+    if order:
+        return f"SELECT {listed} FROM {table}{where.sql} ORDER BY {order}"  # noqa: S608 - quoted names only
+    # What has no key may be a view, whose expressions would take the place of each mention of a column.
+    names = ", ".join(DIALECT.name(column.name) for column in query.columns)
+    return f"SELECT {listed} FROM (SELECT {names} FROM {table}{where.sql} OFFSET 0) rows"  # noqa: S608 - the same
 
 
 def _text(column: Column, key: str) -> str:
@@ -110,26 +117,38 @@ def _size(column: Column) -> tuple[str, int]:
     return f"pg_catalog.pg_column_size({name})", SMALL_DATUM
 
 
-def _object(columns: Sequence[Column], guard: str | None) -> str:
+def _object(columns: Sequence[Column], guard: str | None, server: int) -> str:
     """Build the expression of a row's JSON object: member names are constants, values are rendered.
 
     A guard that finds nothing adds nothing: `concat` leaves NULL out.
     """
-    if not columns:
-        return "'{}'::text"
-    openings = chain("{", repeat(","))
-    members = [
-        f"{_literal(opening + json.dumps(column.name, ensure_ascii=False) + ':')}, {_value(column)}"
-        for opening, column in zip(openings, columns, strict=False)
-    ]
-    calls = [", ".join(members[at : at + COLUMNS_A_CALL]) for at in range(0, len(members), COLUMNS_A_CALL)]
-    parts = calls if len(calls) == 1 else [f"pg_catalog.concat({call})" for call in calls]
-    parts += ["'}'", *([guard] if guard else [])]
-    return f"pg_catalog.concat({', '.join(parts)})"
+    arguments = [guard] if guard else []
+    texts: list[Choice] = []
+    for opening, column in zip(chain("{", repeat(",")), columns, strict=False):
+        form = rendered(column, DIALECT.name(column.name), server)
+        if prod(map(len, [*texts, form.before])) > CHOICES:
+            arguments.append(_chosen(texts))
+            texts = []
+        texts += [[("", opening + json.dumps(column.name, ensure_ascii=False) + ":")], form.before]
+        if form.value:
+            arguments += [_chosen(texts), form.value]
+            texts = [form.after]
+    arguments.append(_chosen([*texts, [("", "}" if columns else "{}")]]))
+    calls = [", ".join(arguments[at : at + ARGUMENTS]) for at in range(0, len(arguments), ARGUMENTS)]
+    parts = [f"pg_catalog.concat({call})" for call in calls]
+    return parts[0] if len(parts) == 1 else f"pg_catalog.concat({', '.join(parts)})"
 
 
-def _value(column: Column) -> str:
-    return rendered(column, DIALECT.name(column.name))
+def _chosen(choices: Sequence[Choice], text: str = "") -> str:
+    """Choose among all the texts that constants give one after another: each way to say it is one constant."""
+    if not choices:
+        return _literal(text)
+    *ways, (_, last) = choices[0]
+    rest = choices[1:]
+    if not ways:
+        return _chosen(rest, text + last)
+    cases = " ".join(f"WHEN {condition} THEN {_chosen(rest, text + each)}" for condition, each in ways)
+    return f"CASE {cases} ELSE {_chosen(rest, text + last)} END"
 
 
 def _literal(text: str) -> str:

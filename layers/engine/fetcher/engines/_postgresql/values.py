@@ -6,6 +6,7 @@ qualified, so that nothing in a user's schema can take their place.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -39,33 +40,76 @@ NATIVE_TEXT = re.compile(r'text|name|"char"|(character varying|character|bpchar)
 IN_RANGE = "{0} >= '0001-01-01' AND {0} < '10000-01-01'"
 """Years that ISO 8601 writes with four digits; outside, and for infinity, the database's text."""
 
-QUOTED = """coalesce('"' || {0}::text || '"', 'null')"""
-AS_IS = "CASE WHEN {0} IS NULL THEN 'null' END, {0}"
-ESCAPED = "CASE WHEN {0} IS NULL THEN 'null' END, pg_catalog.to_json({0})"
-ANY_TEXT = (
-    "CASE WHEN {0} IS NOT DISTINCT FROM NULL THEN 'null' ELSE pg_catalog.to_json(pg_catalog.concat({0}))::text END"
-)
+Choice = Sequence[tuple[str, str]]
+"""Constant texts, each with the condition that chooses it: the first that holds. The last one's is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A value's JSON text in three pieces, so that constants can join those around them.
+
+    The middle is an argument of `concat`, which shows it by its type's output function and leaves NULL out; it may
+    be empty. `{0}` is the column; `{json}` shows a text as JSON.
+    """
+
+    before: Choice
+    value: str
+    after: Choice
+
+    def of(self, name: str, as_json: str) -> "Form":
+        """Fill in a column's quoted name and the function that makes JSON of text."""
+
+        def filled(text: str) -> str:
+            return text.replace("{json}", as_json).replace("{0}", name)
+
+        before, after = ([(filled(condition), text) for condition, text in each] for each in (self.before, self.after))
+        return Form(before, filled(self.value), after)
+
+
+IS_NULL = "{0} IS NULL"
+ALWAYS: Choice = [("", "")]
+NULLABLE: Choice = [(IS_NULL, "null"), ("", "")]
+OPENED: Choice = [(IS_NULL, "null"), ("", '"')]
+CLOSED: Choice = [(IS_NULL, ""), ("", '"')]
+
+
+def _whole(value: str) -> Form:
+    """Take an expression that is all of the JSON text, for NULL too."""
+    return Form(ALWAYS, value, ALWAYS)
+
+
+def _quoted(value: str) -> Form:
+    """Take an expression whose text needs quotes, and no escapes."""
+    return Form(OPENED, value, CLOSED)
+
+
+def _stamp(zoneless: str, end: str) -> Form:
+    """Bring a timestamp's text to ISO 8601. `to_json` would look up its type again for every value."""
+    text = f"CASE WHEN {IN_RANGE} THEN pg_catalog.replace({zoneless}::text, ' ', 'T') ELSE {{0}}::text END"
+    return Form(OPENED, text, [(IS_NULL, ""), (IN_RANGE, end), ("", '"')] if end != '"' else CLOSED)
+
+
+PLAIN = _quoted("{0}")
+AS_IS = Form(NULLABLE, "{0}", ALWAYS)
+ESCAPED = Form(NULLABLE, "{json}({0})", ALWAYS)
+ANY_TEXT = _whole("CASE WHEN {0} IS NOT DISTINCT FROM NULL THEN 'null' ELSE {json}(pg_catalog.concat({0}))::text END")
 """For types of any schema: a cast to text, or to json, may be somebody's own function."""
-STAMPED = (
-    f"""CASE WHEN {IN_RANGE} THEN pg_catalog.replace('"' || {{1}}::text || '{{2}}"', ' ', 'T') ELSE {QUOTED} END"""
-)
-"""A timestamp without zone and what ends it. `to_json` would look up its type again for every value."""
+IS_FINITE = "{0} - {0} = 0"
+"""Not so for NaN and the infinities, which JSON has no number for."""
 
 SCALARS = {
     Encoding.INTEGER: AS_IS,
-    Encoding.DECIMAL: QUOTED,
-    Encoding.FLOAT: "CASE WHEN {0} - {0} = 0 THEN {0}::text ELSE " + QUOTED + " END",  # false for NaN and Infinity
-    Encoding.BOOLEAN: "CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' ELSE 'null' END",
-    Encoding.DATE: QUOTED,
-    Encoding.TIME: QUOTED,
-    Encoding.TIMESTAMP: STAMPED.replace("{1}", "{0}").replace("{2}", ""),
-    Encoding.TIMESTAMP_UTC: STAMPED.replace("{1}", "({0} AT TIME ZONE 'UTC')").replace("{2}", "Z"),
-    Encoding.INTERVAL: QUOTED,
-    Encoding.UUID: QUOTED,
+    Encoding.DECIMAL: PLAIN,
+    Encoding.FLOAT: Form([(IS_FINITE, ""), *OPENED], "{0}", [(IS_FINITE, ""), *CLOSED]),
+    Encoding.BOOLEAN: Form([("{0}", "true"), ("NOT {0}", "false"), ("", "null")], "", ALWAYS),
+    Encoding.DATE: PLAIN,
+    Encoding.TIME: PLAIN,
+    Encoding.TIMESTAMP: _stamp("{0}", '"'),
+    Encoding.TIMESTAMP_UTC: _stamp("({0} AT TIME ZONE INTERVAL '0')", 'Z"'),
+    Encoding.INTERVAL: PLAIN,
+    Encoding.UUID: PLAIN,
     Encoding.JSON: AS_IS,
-    Encoding.BINARY: (
-        """coalesce('"' || pg_catalog.translate(pg_catalog.encode({0}, 'base64'), E'\\n', '') || '"', 'null')"""
-    ),
+    Encoding.BINARY: _quoted("pg_catalog.translate(pg_catalog.encode({0}, 'base64'), E'\\n', '')"),
     Encoding.TEXT: ANY_TEXT,
 }
 
@@ -90,21 +134,28 @@ ARRAYS = {
 }
 
 BY_TYPE = {
-    "money": QUOTED.replace("{0}", "{0}::numeric"),  # its own text is in the locale of the server
-    "money[]": TEXTS.replace("{0}", "{0}::numeric[]"),
-    "oid[]": DIRECT.replace("{0}", "{0}::bigint[]"),
-    "box[]": DIRECT,  # the only type whose arrays are not separated by commas
+    "money": _quoted("{0}::numeric"),  # its own text is in the locale of the server
+    "money[]": _whole(TEXTS.replace("{0}", "{0}::numeric[]")),
+    "oid[]": _whole(DIRECT.replace("{0}", "{0}::bigint[]")),
+    "box[]": _whole(DIRECT),  # the only type whose arrays are not separated by commas
 }
 
 
-def rendered(column: Column, name: str) -> str:
-    """Return the arguments of `concat`, at most two, that give the column's JSON text; `name` is its quoted name."""
+JSON_SCALAR_SINCE = 170_000
+"""JSON_SCALAR finds a type's output function once a query, `to_json` once a value."""
+
+
+def rendered(column: Column, name: str, server: int) -> Form:
+    """Return the pieces of the column's JSON text; `name` is its quoted name, `server` as in `server_version_num`."""
+    return _form(column).of(name, "JSON_SCALAR" if server >= JSON_SCALAR_SINCE else "pg_catalog.to_json")
+
+
+def _form(column: Column) -> Form:
     if column.type in BY_TYPE:
-        return BY_TYPE[column.type].replace("{0}", name)
+        return BY_TYPE[column.type]
     if column.encoding is Encoding.ARRAY:
-        return ARRAYS.get(column.element or Encoding.TEXT, TEXTS).replace("{0}", name)
-    form = ESCAPED if NATIVE_TEXT.fullmatch(column.type) else SCALARS[column.encoding]
-    return form.replace("{0}", name)
+        return _whole(ARRAYS.get(column.element or Encoding.TEXT, TEXTS))
+    return ESCAPED if NATIVE_TEXT.fullmatch(column.type) else SCALARS[column.encoding]
 
 
 def encoding(builtin: str | None, element: str | None, *, is_array: bool) -> tuple[Encoding, Encoding | None]:
