@@ -1,7 +1,8 @@
 """What the engine for MySQL says and reads, without a server."""
 
+import json
+from collections.abc import Sequence
 from decimal import Decimal
-from io import BufferedReader, RawIOBase
 from struct import pack, unpack
 from typing import Any
 
@@ -11,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetcher.engines._mysql.errors import explained, refused
-from fetcher.engines._mysql.rows import Statement
-from fetcher.engines._mysql.short import short
-from fetcher.engines._mysql.values import finishing
-from fetcher.engines._mysql.wire import CHUNK, Packets
+from fetcher.engines._mysql.finishing import NULL_BITS, finishing, new_mark
+from fetcher.engines._mysql.rows import Statement, shown
 from fetcher.engines.mysql import NAMING
 from fetcher.errors import (
     FetcherError,
@@ -29,6 +28,7 @@ from fetcher.model import Catalog, Column, Connection, Encoding, Position, Query
 ID = Column("id", "bigint", Encoding.INTEGER, nullable=False)
 NAME = Column("na`me", "varchar(20) collate utf8mb4_general_ci", Encoding.TEXT, nullable=False)
 SMALL = Column("f", "float", Encoding.FLOAT)
+LARGE = Column("d", "double", Encoding.FLOAT)
 NESTED = Column("j", "longtext collate utf8mb4_bin", Encoding.JSON)
 
 
@@ -161,14 +161,42 @@ def test_whatever_the_driver_raises_is_a_broken_wire(error: Exception) -> None:
 # --- values that are finished here
 
 
+MARK = b"\2mark"
+
+
+def finished(column: Column, *values: bytes) -> list[bytes]:
+    """Finish rows of one column, whose marks are all that is around a value."""
+    page = b",".join(MARK + value + MARK for value in values)
+    return finishing((column,), MARK.decode())(page, len(values)).split(b",")
+
+
+def bits(*numbers: float) -> list[bytes]:
+    return [pack("<d", number).hex().encode() for number in numbers]
+
+
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_a_float_has_the_fewest_digits_that_mean_it(number: float) -> None:
     """The server sends the exact double; any decimal that reads as the same FLOAT may stand for it."""
-    text = finishing((SMALL,))(b'{"f":\x01%s\x01}' % repr(number).encode())[5:-1]
+    (text,) = finished(SMALL, *bits(number))
     assert unpack("<f", pack("<f", float(text)))[0] == number
     digits = len(text.split(b"e")[0].replace(b".", b"").strip(b"-0"))
     shorter = float(f"{number:.{digits - 1}g}") if digits > 1 else None
     assert shorter is None or _single(shorter) != number
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_a_double_has_the_digits_that_python_finds_too(numbers: list[float]) -> None:
+    """R-000-101: one call writes a page of them, and each stays in its place, without a point behind a whole one."""
+    texts = finished(LARGE, *bits(*numbers))
+    for text, number in zip(texts, numbers, strict=True):
+        assert pack("<d", float(text)) == pack("<d", number)
+        assert Decimal(text.decode()) == Decimal(repr(number)), "the shortest digits"
+        assert not text.endswith(b".0")
+
+
+@pytest.mark.parametrize("column", [SMALL, LARGE])
+def test_null_is_null_among_numbers(column: Column) -> None:
+    assert finished(column, *bits(1.5), NULL_BITS.encode(), *bits(-0.0, 2)) == [b"1.5", b"null", b"-0", b"2"]
 
 
 def _single(number: float) -> float | None:
@@ -189,150 +217,74 @@ def _single(number: float) -> float | None:
     ],
 )
 def test_json_is_left_alone_and_what_is_none_becomes_text(given: bytes, expected: bytes) -> None:
-    assert finishing((NESTED,))(b"\x02" + given + b"\x02") == expected
-
-
-def test_other_columns_need_no_finishing() -> None:
-    body = b"\x01\x02"
-    assert finishing((ID, NAME))(body) == body
-
-
-# --- packets
-
-
-class Chunks(RawIOBase):
-    """A socket that gives its bytes in pieces of a chosen size."""
-
-    def __init__(self, content: bytes, size: int) -> None:
-        self._content, self._size, self._at = content, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        piece = self._content[self._at : self._at + min(self._size, len(into))]
-        into[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
-
-
-def length(count: int) -> bytes:
-    if count < 251:
-        return bytes([count])
-    if count < 2**16:
-        return b"\xfc" + pack("<H", count)
-    return b"\xfd" + pack("<I", count)[:3] if count < 2**24 else b"\xfe" + pack("<Q", count)
-
-
-def packets(payloads: list[bytes], sequence: int = 9) -> bytes:
-    made = []
-    for payload in payloads:
-        parts = [payload[at : at + 0xFFFFFF] for at in range(0, len(payload) + 1, 0xFFFFFF)]
-        for part in parts:
-            made.append(pack("<I", len(part) | sequence % 256 << 24) + part)
-            sequence += 1
-    return b"".join(made)
-
-
-def row(*values: bytes) -> bytes:
-    return b"".join(length(len(value)) + value for value in values)
-
-
-END = b"\xfe\0\0\2\0"
-
-
-def taken(content: bytes, *, size: int = 2**16, aim: int = 1000) -> list[tuple[list[bytes], list[bytes]]]:
-    wire = Packets(BufferedReader(Chunks(content, size)), 9, lambda: None)
-    pages = []
-    while (page := wire.take(aim))[0]:
-        pages.append(([bytes(body) for body in page[0]], page[1]))
-    assert wire.ended
-    return pages
-
-
-BODIES = st.lists(st.integers(1, 700), min_size=1, max_size=300)
-
-
-@given(BODIES, st.integers(1, 5000), st.integers(1, 3000))
-def test_rows_are_the_same_however_the_bytes_arrive(sizes: list[int], size: int, aim: int) -> None:
-    bodies = [bytes([65 + at % 26]) * count for at, count in enumerate(sizes)]
-    content = packets([*(row(body, str(at).encode()) for at, body in enumerate(bodies)), END])
-    pages = taken(content, size=size, aim=aim)
-    assert [body for page, _ in pages for body in page] == bodies
-    last = -1
-    for page, key in pages:
-        last += len(page)
-        assert key == [str(last).encode()]
-
-
-@given(
-    st.lists(st.tuples(st.binary(max_size=60), st.binary(max_size=200)), min_size=1, max_size=600),
-    st.integers(600, 9000),
-    st.integers(1, 9000),
-)
-def test_short_rows_with_any_bytes_are_the_same_too(rows: list[tuple[bytes, bytes]], size: int, aim: int) -> None:
-    """Zeros look like the header of a packet: the lengths decide."""
-    content = packets([*(row(body, key) for body, key in rows), END])
-    pages = taken(content, size=size, aim=aim)
-    assert [body for page, _ in pages for body in page] == [body for body, _ in rows]
-
-
-def test_short_rows_are_cut_at_once() -> None:
-    """Else nothing would show that the fast way is taken, or that it leaves the last row, which may go on."""
-    bodies = [b'{"a":%d}' % at for at in range(700)]
-    content = packets([row(body, b"k%d" % at) for at, body in enumerate(bodies)], sequence=250)
-    found = short(content[:-1], 250)
-    assert found is not None
-    assert (found.values, found.rest) == (bodies[:-1], b"\4k698")
-    assert content[found.taken :] == packets([row(bodies[-1], b"k699")], sequence=250 + 699)
-    for broken in (content[1:], content.replace(b"k5", b"k\0\0", 1), packets([row(b"x" * 255, b"k")] * 3, 250)):
-        assert short(broken, 250) is None
-    assert short(content, 251) is None
-    assert short(packets([b"\5{}", row(b"{}")], 250), 250) is None
-
-
-@pytest.mark.parametrize("count", [250, 251, 65535, 65536, CHUNK, 2**24 - 6, 2**24 - 5, 2**24, 40_000_000])
-def test_a_row_of_any_length_is_whole(count: int) -> None:
-    """Also where it is spread over several packets of the protocol."""
-    small = row(b"{}", b"1")
-    ((_, key), *_rest) = pages = taken(packets([row(b"x" * count, b"k"), small, END]), aim=1)
-    assert [len(page[0]) for page, _ in pages] == [count, 2]
-    assert key == [b"k"]
-
-
-WHOLE = packets([row(b"{}"), row(b"{}"), END])
+    assert finished(NESTED, given) == [expected]
+    assert finished(NESTED, b"{}", given, b"null") == [b"{}", expected, b"null"]
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "given",
     [
-        WHOLE[:-1],
-        WHOLE[:-9],
-        WHOLE[:10],
-        b"",
-        packets([row(b"{}"), END], sequence=10),
-        packets([row(b"{}") + b"\5", END]),
-        packets([b"\x09{}", END]),
-        packets([b"\xfd\xff\xff\xff{}", END]),
-        packets([b"\xff\0", END]),
+        (b"[1", b"2]"),
+        (b'{"a":1', b"1}"),
+        (b'"a', b'b"'),
+        (b"1],[2", b"[3", b"4]"),
+        (b"", b"1"),
+        (b"1 2", b"/*", b"*/"),
+        (b"[" * 100_000, b"]" * 100_000),
+        (b"\1x\1", b"\2ma", b"rk"),
     ],
 )
-def test_bytes_that_do_not_add_up_are_never_rows(broken: bytes) -> None:
-    """R-002-83, B-45: without the server's last word a read is not complete."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, the session translates it
-        taken(broken, aim=10**9)
-    assert isinstance(
-        explained(caught.value) if not isinstance(caught.value, FetcherError) else caught.value, UnavailableError
-    )
+def test_documents_are_judged_one_by_one_whatever_stands_beside_them(given: Sequence[bytes]) -> None:
+    """R-000-101: texts that are no JSON, but would be together, are strings."""
+    page = b"\n".join(MARK + value + MARK for value in (b"[]", *given, b"{}"))
+    first, *texts, last = finishing((NESTED,), MARK.decode())(page, len(given) + 2).split(b"\n")
+    assert [json.loads(text) for text in texts] == [1 if value == b"1" else value.decode() for value in given]
+    assert (first, last) == (b"[]", b"{}")
 
 
-def test_the_servers_error_between_rows_is_raised() -> None:
-    content = packets([row(b"{}"), b"\xff" + pack("<H", 1969) + b"#70100words"])
-    with pytest.raises(pymysql.OperationalError) as caught:
-        taken(content, aim=10**9)
-    assert isinstance(explained(caught.value), TimedOutError)
+def test_a_value_with_the_mark_in_it_is_never_delivered() -> None:
+    """It can only be chance: the mark is another one each time, and the next attempt will do."""
+    for text in (MARK, b"[1]" + MARK + b"," + MARK + b"[2]", b"x" + MARK):
+        with pytest.raises(UnavailableError):
+            finished(NESTED, b"{}", text)
+    assert new_mark() != new_mark()
 
 
-def test_a_row_that_the_server_could_not_render_is_a_limit() -> None:
-    with pytest.raises(LimitError):
-        taken(packets([b"\xfb", END]))
+def test_columns_are_finished_beside_each_other() -> None:
+    """And only they: what is between marks of others stays."""
+    row = b'{"d":%b%b%b,"i":1,"j":%b1.%b,"f":%b%b%b}' % (MARK, *bits(0.1), MARK, MARK, MARK, MARK, *bits(1.5), MARK)
+    page = finishing((LARGE, ID, NESTED, SMALL), MARK.decode())(b",".join([row] * 3), 3)
+    assert page == b",".join([b'{"d":0.1,"i":1,"j":"1.","f":1.5}'] * 3)
+
+
+def test_other_columns_need_no_finishing() -> None:
+    body = b"\1\2" + MARK
+    assert finishing((ID, NAME), MARK.decode())(body, 1) == body
+
+
+SECOND = Column('se"c.ond', "int(4) zerofill", Encoding.INTEGER, nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "expected"),
+    [
+        ((ID, NAME), (ID,), [b"7"]),
+        ((ID, SECOND), (SECOND, ID), [b"-9", b"7"]),
+        ((ID,), (ID,), [b"7"]),
+        ((NAME, ID), (ID,), None),
+        ((ID, NAME), (ID, NAME), None),
+        ((SECOND, NAME), (ID,), None),
+        ((ID,), (), None),
+    ],
+)
+def test_a_key_is_read_from_the_integers_in_front_and_sent_beside_the_object_otherwise(
+    columns: tuple[Column, ...], key: tuple[Column, ...], expected: list[bytes] | None
+) -> None:
+    """R-002-22: the position of a page is the key of its last row."""
+    values: dict[Column, Any] = {ID: 7, SECOND: -9, NAME: '","id":8}'}
+    body = json.dumps({each.name: values[each] for each in columns}, separators=(",", ":")).encode()
+    query = Query("t", ("t",), columns, key)
+    texts = shown(query)
+    assert (texts and texts(memoryview(body))) == expected
+    select = bytes.fromhex(Statement(query, None).assign.split("'")[1]).decode()
+    assert (select.partition(" FROM ")[0].count("), `") == 0) is (expected is not None or not key)

@@ -5,17 +5,23 @@ before, spelled in hexadecimal digits alone, and named by EXECUTE. So nothing is
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
+from fetcher.engines._mysql.cutting import Piece
 from fetcher.engines._mysql.dialect import DIALECT, key_text
+from fetcher.engines._mysql.finishing import finish, finishing, new_mark
 from fetcher.engines._mysql.opening import Opened
-from fetcher.engines._mysql.values import finishing, rendered
+from fetcher.engines._mysql.values import rendered
 from fetcher.engines._mysql.wire import Wire, wire
 from fetcher.engines._sql import Where
 from fetcher.engines._watchdog import Watchdog
-from fetcher.model import Column, Page, Position, Query
+from fetcher.model import Column, Encoding, Page, Position, Query
 
 PREPARE = "PREPARE fetcher FROM @fetcher"
+
+Shown = Callable[[Piece], Sequence[bytes]]
 
 
 class Statement:
@@ -26,7 +32,8 @@ class Statement:
         if after is not None:
             where.after(query.key, after)
         variables = [f"@fetcher{number}" for number in range(len(where.values))]
-        values = [_select(query, where), *where.values]
+        self.mark = new_mark()
+        values = [_select(query, where, self.mark), *where.values]
         assigned = [f"{name} = {_hex(value)}" for name, value in zip(["@fetcher", *variables], values, strict=True)]
         self.assign = "SET " + ", ".join(assigned)
         self.execute = "EXECUTE fetcher" + (f" USING {', '.join(variables)}" if variables else "")
@@ -36,21 +43,43 @@ def _hex(value: str | bytes) -> str:
     return f"X'{value.hex()}'" if isinstance(value, bytes) else f"_utf8mb4 X'{value.encode().hex()}'"
 
 
-def _select(query: Query, where: Where) -> str:
+def _select(query: Query, where: Where, mark: str) -> str:
     names = [DIALECT.name(column.name) for column in query.key]
-    texts = map(key_text, query.key, names)
+    texts = [] if shown(query) else map(key_text, query.key, names)
     order = f" ORDER BY {', '.join(names)}" if names else ""
-    listed = ", ".join([_object(query.columns), *texts])
+    listed = ", ".join([_object(query.columns, mark), *texts])
     return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
 
 
-def _object(columns: Sequence[Column]) -> str:
+def _object(columns: Sequence[Column], mark: str) -> str:
     """Build the expression of a row's JSON object: member names are constants, values are rendered."""
-    parts = []
-    for opening, column in zip(["{", *"," * len(columns)], columns, strict=False):
-        member = json.dumps(column.name, ensure_ascii=False)
-        parts += [_literal(f"{opening}{member}:"), rendered(column, DIALECT.name(column.name))]
-    return f"CONCAT({', '.join([*parts, _literal('}' if parts else '{}')])})"
+    parts, before = [], "{"
+    for column in columns:
+        member, edge = json.dumps(column.name, ensure_ascii=False), mark if finish(column) else ""
+        parts += [_literal(f"{before}{member}:{edge}"), rendered(column, DIALECT.name(column.name))]
+        before = f"{edge},"
+    closing = before.removesuffix(",") + "}" if parts else "{}"
+    return f"CONCAT({', '.join([*parts, _literal(closing)])})"
+
+
+def shown(query: Query) -> Shown | None:
+    """Return what reads the key out of a row's object, when it is among the integers that the object begins with.
+
+    Then it need not be sent twice. Only digits and the names' own text are in front of it.
+    """
+    leading = list(takewhile(lambda column: column.encoding is Encoding.INTEGER, query.columns))
+    if not query.key or not set(leading).issuperset(query.key):
+        return None
+    places = [leading.index(column) for column in query.key]
+    members = (re.escape(json.dumps(column.name, ensure_ascii=False)) for column in leading)
+    match = re.compile((r"\{" + ",".join(f"{member}:([^,}}]+)" for member in members)).encode()).match
+
+    def texts(body: Piece) -> Sequence[bytes]:
+        found = match(body)
+        groups = found.groups() if found else ()
+        return [groups[place] for place in places]
+
+    return texts
 
 
 def _literal(text: str) -> str:
@@ -63,7 +92,7 @@ class Rows:
     def __init__(self, query: Query, watchdog: Watchdog) -> None:
         self._query = query
         self._watchdog = watchdog
-        self._finished = finishing(query.columns)
+        self._shown = shown(query)
         self._wire: Wire | None = None
 
     def start(self, connection: Opened, statement: Statement) -> None:
@@ -71,6 +100,7 @@ class Rows:
         with connection.cursor() as cursor:
             cursor.execute(statement.assign)
             cursor.execute(PREPARE)
+        self._finished = finishing(self._query.columns, statement.mark)
         self._wire = wire(connection, statement.execute, self._watchdog.beat)
 
     @property
@@ -85,7 +115,8 @@ class Rows:
         bodies, key = self._wire.take(self._query.page_bytes)
         if not bodies:
             return None
-        return Page(self._finished(b",".join(bodies)), len(bodies), self._position(key))
+        position = self._position(self._shown(bodies[-1]) if self._shown else key)
+        return Page(self._finished(b",".join(bodies), len(bodies)), len(bodies), position)
 
     def _position(self, key: Sequence[bytes]) -> Position | None:
         pairs = zip(self._query.key, key, strict=True)

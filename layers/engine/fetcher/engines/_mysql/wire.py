@@ -5,36 +5,31 @@ For that this module, and no other, touches the driver's private attributes, in 
 the driver does not have them, its own unbuffered cursor brings the same rows, slower.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from io import BufferedReader
-from struct import Struct
 from typing import Any, Protocol
 
 from pymysql.cursors import SSCursor
 from pymysql.err import raise_mysql_exception
 
+from fetcher.engines._mysql.cutting import HEADER, Cut, Piece, many
 from fetcher.engines._mysql.errors import TOO_LARGE
 from fetcher.engines._mysql.opening import Opened, closed
-from fetcher.engines._mysql.short import Short, short
 from fetcher.errors import FetcherError, UnavailableError
 
 CHUNK = 256 * 1024
-SOME = 1024
-"""Bytes below which looking for many rows at once costs more than it saves."""
 LONGEST = 0xFFFFFF
 """A packet of this length goes on in the next one."""
 
-HEADER = Struct("<I")
-"""Three bytes of length and one of sequence."""
-SHORT, LONG = Struct("<H"), Struct("<Q")
-NULL, TWO, THREE, EIGHT = 0xFB, 0xFC, 0xFD, 0xFE
-"""What the first byte of a row or of a value says when it is not a length of one byte."""
+NULL = 0xFB
+"""What stands in place of a value's length when there is no value; less is a length."""
+MORE = {0xFC: 2, 0xFD: 3, 0xFE: 8}
+"""Bytes that a longer length takes, by the one before them."""
 END_SIZE = 9
 """A packet that begins like a value of eight bytes' length, and is shorter than that length, ends the rows."""
 
 Buffer = bytes | bytearray
-Piece = bytes | bytearray | memoryview
 
 
 class Wire(Protocol):
@@ -84,89 +79,82 @@ class Packets:
         self.ended = False
         self._stream = stream
         self._beat = beat
-        self._left = 0
-        self._short: Short | None = None
-        self._packets = self._cut(sequence)
+        self._buffer = b""
+        self._at = 0
+        self._sequence = sequence
 
     def take(self, aim: int) -> tuple[list[Piece], list[bytes]]:
         """Cut the object out of each packet; the key's texts behind it are only needed of the last."""
         bodies: list[Piece] = []
-        last: tuple[Buffer, int, int] = (b"", 0, 0)
-        size, add, self._left = 0, bodies.append, aim
-        for buffer, start, end in () if self.ended else self._packets:
-            if self._short:
-                found, self._short = self._short, None
+        size, rest = 0, b""
+        while size < aim and not self.ended:
+            found = self._arrived(aim - size) or self._single()
+            if found:
                 bodies += found.values
-                last = (found.rest, 0, len(found.rest))
-                size += found.taken
-                if size >= aim:
-                    break
-                self._left = aim - size
-                continue
-            first = buffer[start]
-            if first < NULL:
-                at, stop = start + 1, start + 1 + first
-            elif first == TWO:
-                at = start + 3
-                stop = at + SHORT.unpack_from(buffer, start + 1)[0]
-            elif first == EIGHT and end - start < END_SIZE:
+                size, rest = size + found.taken, found.rest
+        return bodies, _values(rest)
+
+    def _arrived(self, aim: int) -> Cut | None:
+        """Take the rows that are whole in the buffer."""
+        found = many(self._buffer, self._at, aim, self._sequence)
+        if found:
+            self._at += found.taken
+            self._sequence = (self._sequence + len(found.values)) & 0xFF
+        return found
+
+    def _single(self) -> Cut | None:
+        """Take the next packet, whatever it is and when it comes; None for the one that ends the rows."""
+        buffer, start, end = self._packet()
+        match buffer[start]:
+            case 0xFE if end - start < END_SIZE:
                 self.ended = True
-                break
-            else:
-                at, stop = _span(buffer, start, end)
-            if stop > end:
-                raise _broken()
-            add(buffer[at:stop] if stop - at < CHUNK else memoryview(buffer)[at:stop])
-            last = (buffer, stop, end)
-            size += stop - at
-            if size >= aim:
-                break
-            self._left = aim - size
-        return bodies, _values(*last)
+                return None
+            case 0xFB:
+                raise _too_large()
+            case 0xFF:
+                raise_mysql_exception(bytes(buffer[start:end]))
+        at, stop = _span(buffer, start)
+        if stop > end:
+            raise _broken()
+        value = buffer[at:stop] if stop - at < CHUNK else memoryview(buffer)[at:stop]
+        return Cut([value], bytes(buffer[stop:end]), end - start)
 
-    def _cut(self, sequence: int) -> Iterator[tuple[Buffer, int, int]]:
-        """Yield each packet as a buffer, its first byte there and the byte behind its last; or short ones at once."""
-        buffer, at, unpack = b"", 0, HEADER.unpack_from
-        size, quick = 0, False
+    def _packet(self) -> tuple[Buffer, int, int]:
+        """Return a buffer that holds the next packet, its first byte there and the byte behind its last."""
         while True:
-            if quick and (found := short(memoryview(buffer)[at : at + self._left], sequence)):
-                self._short = found
-                yield b"", 0, 0
-                at, sequence = at + found.taken, (sequence + found.rows) & 0xFF
-                continue
-            quick = False
-            start = at + HEADER.size
-            end = start + (unpack(buffer, at)[0] & LONGEST) if start <= size else start
-            if end <= size and end - start < LONGEST:
-                if buffer[start - 1] != sequence:
-                    raise _broken()
-                yield buffer, start, end
-                at, sequence = end, (sequence + 1) & 0xFF
-            elif end - start < CHUNK:
-                buffer, at = buffer[at:] + self._read(CHUNK), 0
-                size = len(buffer)
-                quick = size > SOME and not buffer[1]
-            else:
-                whole, buffer, sequence = self._joined(buffer[at:], sequence)
-                at, size = 0, len(buffer)
-                yield whole, 0, len(whole)
+            start, size = self._at + HEADER.size, len(self._buffer)
+            header = HEADER.unpack_from(self._buffer, self._at)[0] if start <= size else 0
+            length = header & LONGEST
+            if length >= CHUNK:
+                whole = self._joined(self._buffer[self._at :])
+                return whole, 0, len(whole)
+            if start + length <= size and start <= size:
+                self._follow(header)
+                self._at = start + length
+                return self._buffer, start, self._at
+            self._buffer, self._at = self._buffer[self._at :] + self._read(CHUNK), 0
 
-    def _joined(self, rest: bytes, sequence: int) -> tuple[bytearray, bytes, int]:
+    def _follow(self, header: int) -> None:
+        if header >> 24 != self._sequence:
+            raise _broken()
+        self._sequence = (self._sequence + 1) & 0xFF
+
+    def _joined(self, rest: bytes) -> bytearray:
         """Collect a large row, which may be spread over several packets, without copying it again and again."""
         whole, length = bytearray(), LONGEST
         while length == LONGEST:
             while len(rest) < HEADER.size:
                 rest += self._read(CHUNK)
             header = HEADER.unpack_from(rest)[0]
-            if header >> 24 != sequence:
-                raise _broken()
-            length, sequence = header & LONGEST, (sequence + 1) & 0xFF
+            self._follow(header)
+            length = header & LONGEST
             end = len(whole) + length
             whole += rest[HEADER.size : HEADER.size + length]
             rest = rest[HEADER.size + length :]
             while len(whole) < end:
                 whole += self._read(min(CHUNK, end - len(whole)))
-        return whole, rest, sequence
+        self._buffer, self._at = rest, 0
+        return whole
 
     def _read(self, size: int) -> bytes:
         """Take what has arrived, waiting for the first byte."""
@@ -202,38 +190,26 @@ class Cursor:
         return bodies, key
 
 
-def _span(buffer: Buffer, start: int, end: int) -> tuple[int, int]:
-    """Find a value behind one of the rarer first bytes: a longer length, NULL, or the server's error."""
-    match buffer[start]:
-        case 0xFD:
-            return start + 4, start + 4 + int.from_bytes(buffer[start + 1 : start + 4], "little")
-        case 0xFE:
-            return start + 9, start + 9 + LONG.unpack_from(buffer, start + 1)[0]
-        case 0xFB:
-            raise _too_large()
-        case _:
-            raise_mysql_exception(bytes(buffer[start:end]))
-            raise _broken()
-
-
-def _values(buffer: Buffer, at: int, end: int) -> list[bytes]:
+def _values(rest: bytes) -> list[bytes]:
     """Cut the values that follow a row's object, up to the very end of its packet."""
-    values = []
-    while at < end:
-        first = buffer[at]
-        start, stop = (at + 1, at + 1 + first) if first < NULL else _span_of_key(buffer, at)
-        values.append(bytes(buffer[start:stop]))
-        at = stop
-    if at != end:
+    values, at = [], 0
+    while at < len(rest):
+        start, at = _span(rest, at)
+        values.append(rest[start:at])
+    if at != len(rest):
         raise _broken()
     return values
 
 
-def _span_of_key(buffer: Buffer, at: int) -> tuple[int, int]:
-    """An index holds no more than 3,072 bytes, so a key needs no more than two bytes for its length."""
-    if buffer[at] != TWO:
+def _span(buffer: Buffer, at: int) -> tuple[int, int]:
+    """Find a value by its length: one byte, or one that says how many follow."""
+    first = buffer[at]
+    if first < NULL:
+        return at + 1, at + 1 + first
+    if first not in MORE:
         raise _broken()
-    return at + 3, at + 3 + SHORT.unpack_from(buffer, at + 1)[0]
+    start = at + 1 + MORE[first]
+    return start, start + int.from_bytes(buffer[at + 1 : start], "little")
 
 
 def _broken() -> UnavailableError:

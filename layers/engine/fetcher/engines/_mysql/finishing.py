@@ -1,0 +1,111 @@
+"""What the client alone makes exact: the digits of floats, and JSON that only MariaDB takes for such.
+
+The server writes a FLOAT with six digits at most, and takes 600 ns for those of a double; here they come as their bits.
+Its idea of valid JSON is wider than the standard's, so that each document is parsed here, and only parsed.
+
+A mark stands on both sides of such a value. It is drawn at random after the snapshot was taken, so no value was written
+with it in mind; where a text that is no JSON holds it by chance, there are too many, and nothing is delivered.
+"""
+
+import json
+from binascii import unhexlify
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import isnan
+from secrets import token_hex
+from struct import Struct, unpack
+
+import orjson
+
+from fetcher.engines._mysql.dialect import kind
+from fetcher.errors import UnavailableError
+from fetcher.model import Column, Encoding
+
+Finish = Callable[[Sequence[bytes]], Sequence[bytes]]
+"""Makes JSON of a column's values."""
+
+NULL_BITS = "F" * 16
+"""NULL among the bits of doubles: a NaN, which no column holds, and which orjson writes as null."""
+SINGLE = Struct("<f")
+SMALLEST_NORMAL = 2.0**-126
+
+
+def new_mark() -> str:
+    """Draw a mark. It begins with a character that valid JSON has not."""
+    return f"\x02{token_hex(3)}"
+
+
+def finish(column: Column) -> Finish | None:
+    """Return what the values of a column still need; for most that is nothing."""
+    match column.encoding:
+        case Encoding.FLOAT:
+            return _singles if kind(column) == "float" else _doubles
+        case Encoding.JSON if kind(column) != "json":
+            return _documents
+        case _:
+            return None
+
+
+def finishing(columns: Sequence[Column], mark: str) -> Callable[[bytes, int], bytes]:
+    """Return what makes JSON of a page of these columns and a number of rows."""
+    finishes = list(filter(None, map(finish, columns)))
+    sign, step = mark.encode(), 2 * len(finishes)
+
+    def finished(body: bytes, rows: int) -> bytes:
+        parts = body.split(sign)
+        if len(parts) != step * rows + 1:
+            raise UnavailableError("a value of MySQL looks like a mark of its reader; the next attempt has another one")
+        for at, made in enumerate(finishes):
+            values = slice(2 * at + 1, None, step)
+            parts[values] = made(parts[values])
+        return b"".join(parts)
+
+    return finished if finishes else lambda body, _rows: body
+
+
+def _numbers(bits: Sequence[bytes]) -> Sequence[float]:
+    return unpack(f"<{len(bits)}d", unhexlify(b"".join(bits)))
+
+
+def _doubles(bits: Sequence[bytes]) -> Sequence[bytes]:
+    """Find the shortest digits that mean each double; a whole number has none behind a point."""
+    listed = orjson.dumps(_numbers(bits))[1:-1] + b","
+    return listed.replace(b".0,", b",").split(b",")[:-1]
+
+
+def _singles(bits: Sequence[bytes]) -> Sequence[bytes]:
+    return [b"null" if isnan(number) else _shortest(number) for number in _numbers(bits)]
+
+
+def _shortest(number: float) -> bytes:
+    """Find the shortest digits that mean this FLOAT, from the exact double."""
+    for digits in range(6 if abs(number) >= SMALLEST_NORMAL else 1, 9):
+        text = b"%.*g" % (digits, number)
+        if SINGLE.unpack(SINGLE.pack(float(text)))[0] == number:
+            return text
+    return b"%.9g" % number
+
+
+def _documents(texts: Sequence[bytes]) -> Sequence[bytes]:
+    """Leave JSON as it is, to the byte; what only MariaDB takes for JSON becomes a string."""
+    try:
+        deque(map(orjson.loads, texts), maxlen=0)
+    except orjson.JSONDecodeError:
+        return [text if _is_json(text) else orjson.dumps(text.decode()) for text in texts]
+    return texts
+
+
+def _is_json(text: bytes) -> bool:
+    """Ask the fast parser first; it also refuses numbers that are only too large for it."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
