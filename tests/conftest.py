@@ -7,11 +7,13 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from tests import stack as shared_stack
 from tests.kills.matrix import Matrix
 from tests.kills.matrix import matrix as kill_matrix
 from tests.rig import Rig, rig
+from tests.sharing import Sharing
 from tests.stack import Stack
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
@@ -53,6 +55,10 @@ def matrix(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
 def pytest_configure(config: pytest.Config) -> None:
     if not _is_worker(config):
         shared_stack.choose_place()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing | None:
+    return Sharing(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -79,8 +79,9 @@ CODES: list[tuple[int, type[FetcherError]]] = [
 
 
 def read_failing(served: Source, application: str, command: str, *, seconds: float = 30, **failure: Any) -> None:
+    """Read in pages so small that there is a second batch. A failure that is never met is a read that succeeds."""
     with opened(served, application, seconds) as session:
-        query = Reader(session, served).plan("million", page_bytes=1000)
+        query = Reader(session, served).plan("events", page_bytes=1000)
         with failing(served, application, command, **failure):
             rows = sum(page.rows for page in session.read(query, None))
         pytest.fail(f"{rows} rows looked like all of them")
