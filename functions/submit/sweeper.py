@@ -21,9 +21,12 @@ MARGIN_MS = 10_000
 @logger.inject_lambda_context(clear_state=True)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """Sweep once; what time does not suffice for is due again in a minute."""
+    """Sweep once; what time does not suffice for is due again in a minute.
+
+    Raises `FetcherError` at the end if something could not be swept, so that the function's alarm tells of it.
+    """
     at = services()
-    swept, oldest = 0, 0.0
+    swept, failed, oldest = 0, 0, 0.0
     for due in at.overdue.rows():
         if context.get_remaining_time_in_millis() < MARGIN_MS:
             break
@@ -31,14 +34,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         with logger.append_context_keys(extraction_id=extraction_id, tenant=tenant):
             try:
                 item = at.overdue.item(due)
+                oldest = max(oldest, _age(at, item))
                 swept += sweep(at, due, item)
             except Exception:
                 # Whatever is wrong with one item must not keep the others from being swept.
                 logger.exception("an item could not be swept; it stays due")
-            else:
-                oldest = max(oldest, _age(at, item))
+                failed += 1
     count("Swept", swept)
     count("OutboxAgeSeconds", oldest, MetricUnit.Seconds)
+    if failed:
+        raise FetcherError(f"{failed} items could not be swept")
     return {"swept": swept}
 
 

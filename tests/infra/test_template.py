@@ -20,6 +20,7 @@ from samtranslator.translator.translator import Translator  # type: ignore[impor
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
 from fetcher import settings as settings_module
+from fetcher.aws.records import OUTBOX_CAP_MS
 from fetcher.aws.secrets import Reference, reference_problem
 from fetcher.settings import load
 
@@ -763,12 +764,20 @@ def test_only_names_of_manifests_are_listed_and_who_asks_for_an_object_learns_th
 
 @pytest.mark.parametrize("queue", ["WorkDeadQueue", "NotificationsDeadQueue", "EventsDeadQueue"])
 def test_one_dead_letter_is_an_alarm(aws: Deployment, queue: str) -> None:
-    alarm = alarm_on(aws, "ApproximateNumberOfMessagesVisible", f"${{{queue}.QueueName}}")
+    """R-000-76: where a function reads the queue, a letter is gone before a sample could see it waiting."""
+    mappings = aws.of_type("AWS::Lambda::EventSourceMapping").values()
+    read = any(mapping["EventSourceArn"] == f"${{{queue}.Arn}}" for mapping in mappings)
+    metric, statistic = (
+        ("NumberOfMessagesReceived", "Sum") if read else ("ApproximateNumberOfMessagesVisible", "Maximum")
+    )
+    alarm = alarm_on(aws, metric, f"${{{queue}.QueueName}}")
+    assert alarm["Statistic"] == statistic
     assert alarm["Threshold"] == 0
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert read == (queue == "WorkDeadQueue")
 
 
-@pytest.mark.parametrize("queue", ["WorkQueue", "NotificationsQueue"])
+@pytest.mark.parametrize("queue", ["WorkQueue", "WorkDeadQueue", "NotificationsQueue"])
 def test_old_messages_are_an_alarm(aws: Deployment, queue: str) -> None:
     assert alarm_on(aws, "ApproximateAgeOfOldestMessage", f"${{{queue}.QueueName}}")["Threshold"] > 0
 
@@ -789,6 +798,14 @@ def test_an_event_that_is_not_published_is_an_alarm(aws: Deployment) -> None:
     alarm = alarm_on(aws, "OutboxAgeSeconds", "${AWS::StackName}-sweeper")
     assert alarm["Namespace"] == "Fetcher"
     assert alarm["Statistic"] == "Maximum"
+
+
+def test_one_event_that_is_not_published_is_seen_by_its_alarm(aws: Deployment) -> None:
+    """Design §4: between two looks at an event up to an hour passes, in which its age is in no datapoint."""
+    alarm = alarm_on(aws, "OutboxAgeSeconds", "${AWS::StackName}-sweeper")
+    assert alarm["DatapointsToAlarm"] == 1
+    between_looks = OUTBOX_CAP_MS / 1000 + 60
+    assert between_looks < alarm["Period"] * alarm["EvaluationPeriods"] <= 86_400
 
 
 def test_many_failed_jobs_are_an_alarm_whatever_failed_them(aws: Deployment) -> None:

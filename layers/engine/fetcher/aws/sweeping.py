@@ -1,5 +1,6 @@
 """What is overdue, and what the sweeper and the dead-letter consumer decide about it (`design.md` §4, §6 o, p)."""
 
+import random
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -55,8 +56,11 @@ class Overdue:
         self._clock = clock
 
     def rows(self, limit: int = 100) -> Iterator[Due]:
-        """Yield what should have been looked at by now, from every shard, at most `limit` a shard."""
-        for shard in range(SHARDS):
+        """Yield what should have been looked at by now, from every shard, at most `limit` a shard.
+
+        The shards come in any order: a sweep whose time is over leaves other ones out each time.
+        """
+        for shard in random.sample(range(SHARDS), SHARDS):
             answer = self._client.query(
                 TableName=self._table,
                 IndexName="GSI2",
