@@ -81,6 +81,22 @@ def test_an_erased_job_answers_for_nothing_and_one_successor_wins(table: Extract
     assert table.duplicate("default", ended.request_hash) == (Duplicate("b"), None)
 
 
+def test_a_job_whose_cancel_was_accepted_answers_for_nothing_though_it_still_runs(
+    table: Extractions, clock: Clock
+) -> None:
+    """R-000-52: it can only end as failed, so who asks meanwhile would get what somebody else has stopped."""
+    accepted(table, clock)
+    claimed = table.claim("default", "a", 0, "w1")
+    assert claimed is not None
+    assert table.cancel("default", "a")
+    assert table.duplicate("default", claimed.request_hash) == (None, "a")
+    assert isinstance(table.accept(job("b", clock), "a"), Extraction)
+    assert table.accept(job("c", clock), "a") == Duplicate("b")
+    ended = table.terminate(claimed, Completed({"path": "p"}), claimed=True)
+    assert ended.status is Status.FAILED
+    assert table.duplicate("default", claimed.request_hash) == (Duplicate("b"), None)
+
+
 def test_what_a_retry_repeats_is_kept(table: Extractions, clock: Clock) -> None:
     """The hash does not know of it, the record does."""
     made = table.accept(replace(job("a", clock), retry_of="x"), None)

@@ -77,20 +77,22 @@ class Extractions:
     def duplicate(self, tenant: str, request_hash: str) -> tuple[Duplicate | None, str | None]:
         """Find the live duplicate of a request, or else the one whose lock a new job must replace.
 
-        Nothing is left to answer for a request when its job failed or its result was erased.
+        Nothing is left to answer for a request when its job failed, its cancel was accepted, which always ends it as
+        failed, or its result was erased.
         """
         lock = dynamo.get(self._client, self._table, lock_key(tenant, request_hash))
         if lock is None or lock["windowEndsAt"] <= self._clock():
             return None, None
         earlier = self.get(tenant, lock["extractionId"])
-        if earlier is None or earlier.status is Status.FAILED or earlier.deleted_at is not None:
+        if earlier is None or earlier.status is Status.FAILED or earlier.cancel_requested_at or earlier.deleted_at:
             return None, lock["extractionId"]
         return Duplicate(earlier.id), None
 
     def accept(self, job: Accepted, replaces: str | None) -> Extraction | Duplicate:
         """Create the extraction and its lock, its request and its active markers, or learn who was first.
 
-        `replaces` is the id of a failed or erased extraction whose lock is still there: exactly one successor wins.
+        `replaces` is the id of an extraction that answers for nothing and whose lock is still there: exactly one
+        successor wins.
         """
         item = new_item(job, look_at=job.created_ms + self._dispatch_ms)
         lock = {
