@@ -7,13 +7,22 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 
 from fetcher.core.canonical import dumps
+from fetcher.errors import LimitError
 
 JSON = "application/json"
+LARGEST = 4_500_000
+"""Bytes of an answer: Lambda gives 6 MB, and a quarter of that may go into escaping the quotes."""
 
 
 def answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response[Any]:
     """Answer with JSON."""
     return Response(status, JSON, dumps(body), headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+def check_size(text: str, otherwise: str) -> None:
+    """Raise `LimitError`, which says what to do `otherwise`, for what Lambda could not answer (R-AWS-1)."""
+    if len(text.encode()) > LARGEST:
+        raise LimitError(otherwise)
 
 
 def tagged(body: Any, seen: str | None, headers: Mapping[str, str], tag: str | None = None) -> Response[Any]:

@@ -16,7 +16,7 @@ from fetcher.core.lifecycle import Status
 from fetcher.errors import InvalidRequestError
 from submit import cursors
 from submit.accepting import accept
-from submit.answers import answer, tagged
+from submit.answers import answer, check_size, tagged
 from submit.canceling import end_canceled
 from submit.context import IfNoneMatch, caller, identifier
 from submit.paging import Row, page
@@ -95,6 +95,7 @@ def get_manifest(job_id: str) -> Response[Any]:
     """Return the manifest's exact bytes: they are what is signed."""
     where = _stored(_job(job_id))["manifestPath"]
     body = services().s3.get_object(**_object(where))["Body"].read().decode()
+    check_size(body, "the manifest is larger than an answer may be; it is in the bucket, at the job's manifestPath")
     return Response(200, "application/json", body, headers={"Cache-Control": "no-store"})
 
 

@@ -11,9 +11,9 @@ from fetcher.aws.connections import NameTaken
 from fetcher.aws.stored import Stored
 from fetcher.core.clock import rfc3339
 from fetcher.core.kinds import API_NAMES
-from fetcher.errors import FetcherError, LimitError, Problem
+from fetcher.errors import FetcherError, Problem
 from submit import changing, cursors, discovering, registered, sealing
-from submit.answers import answer, tagged
+from submit.answers import answer, check_size, tagged
 from submit.caller import Caller, product_of
 from submit.connection_bodies import ConnectionBody, PatchBody
 from submit.context import IfNoneMatch, caller, place
@@ -25,8 +25,6 @@ from submit.schemas import SelectionBody
 from submit.services import services
 
 PATH = "/v1/management/connections"
-LARGEST = 4_500_000
-"""Bytes of an answer: Lambda gives 6 MB, and a quarter of that may go into escaping the quotes."""
 
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="the version seen, as its `ETag`")]
 Product = Annotated[str | None, Header(alias="X-Product-Name", description="1 to 100 letters, digits, '-' or '_'")]
@@ -139,8 +137,7 @@ def get_schema(connection_id: str, schema: Annotated[str | None, Query(max_lengt
     stored = registered.find(services(), caller(router), connection_id)
     names = [name.strip() for name in (schema or "").split(",") if name.strip()]
     found = answer(200, discovering.schema(services(), stored, names))
-    if len(str(found.body).encode()) > LARGEST:
-        raise LimitError("the schema is larger than an answer may be; name fewer schemas with `schema`")
+    check_size(str(found.body), "the schema is larger than an answer may be; name fewer schemas with `schema`")
     return found
 
 

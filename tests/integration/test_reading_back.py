@@ -155,6 +155,16 @@ def test_a_result_is_erased_on_request(service: Rig) -> None:
     assert service.job(ended["id"])["status"] == "completed"
 
 
+def test_a_manifest_that_no_answer_can_hold_says_where_it_is(service: Rig) -> None:
+    """R-AWS-1: Lambda gives 6 MB; `*` of wide tables may be described by more."""
+    ended = run(service, {"mappedFields": {"my_postgres": {"public.accounts": ["email"]}}}, "large manifest")
+    where = {"Bucket": service.env["FETCHER_BUCKET"], "Key": ended["manifestPath"]}
+    service.s3.put_object(**where, Body=b'{"columns":"%b"}' % (b"x" * 4_500_000))
+    answer = service.http("GET", f"/v1/fetcher/{ended['id']}/manifest")
+    assert (answer.status, answer.json()["code"]) == (400, "FET-2040")
+    assert "manifestPath" in answer.json()["detail"]
+
+
 def test_a_job_that_runs_has_no_result_yet_and_asks_to_be_polled(service: Rig) -> None:
     """R-000-59, design §2: 409 until completed, with a poll hint."""
     answer = service.post(
