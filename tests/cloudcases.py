@@ -157,6 +157,7 @@ OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "s3:DeleteObject manifests",
             "s3:GetObject manifests",
             "s3:HeadObject results",
+            "s3:ListObjectsV2 results",
         ),
     },
     "slow": {

@@ -114,16 +114,15 @@ def cancel_job(job_id: str) -> Response[Any]:
 
 @router.delete(f"{PATH}/<job_id>/result", summary="Erase the result of a job", tags=["jobs"])
 def delete_result(job_id: str) -> Response[Any]:
-    """Delete result and manifest now. Repeating it is fine."""
+    """Delete result and manifest now, and whatever else the job has left in the bucket. Repeating it is fine."""
     extraction = _job(job_id)
     if not extraction.terminal:
         raise InvalidRequestError("the job has not ended; cancel it or wait", code="FET-2005")
-    path = extraction.result["path"] if extraction.result else None
     reach(Point.ERASING)
     # Noted first: from then on nothing answers with this job, and whatever fails below, a repeat erases.
     services().extractions.erased(extraction)
     reach(Point.ERASED)
-    erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id, path)
+    erase(services().s3, services().settings.bucket, extraction.tenant, extraction.id)
     reach(Point.OBJECTS_ERASED)
     return Response(204, None, None)
 

@@ -743,7 +743,9 @@ def test_the_key_is_used_through_a_service_or_for_one_connection(aws: Deployment
     }
 
 
-def test_only_names_of_manifests_are_listed_and_who_asks_for_an_object_learns_that_it_is_gone(aws: Deployment) -> None:
+def test_only_who_erases_lists_names_of_results_and_who_asks_for_an_object_learns_that_it_is_gone(
+    aws: Deployment,
+) -> None:
     found = {
         role: statement["Condition"]
         for role in RIGHTS
@@ -752,7 +754,7 @@ def test_only_names_of_manifests_are_listed_and_who_asks_for_an_object_learns_th
     }
     listed = {"s3:prefix": "manifests/*"}
     assert found == {
-        "SubmitRole": {"StringLikeIfExists": listed},
+        "SubmitRole": {"StringLikeIfExists": {"s3:prefix": ["manifests/*", "results/*"]}},
         "ExtractRole": {"StringLikeIfExists": listed},
         "SweeperRole": {"StringLike": listed},
         "DeadLetterRole": {"StringLike": listed},

@@ -25,7 +25,12 @@ PART_MINIMUM = 5 * 1024 * 1024
 
 def result_key(tenant: str, extraction_id: str, upload_token: str) -> str:
     """Name the result of one upload."""
-    return f"results/{tenant}/{extraction_id}/{upload_token}.json"
+    return f"{result_prefix(tenant, extraction_id)}{upload_token}.json"
+
+
+def result_prefix(tenant: str, extraction_id: str) -> str:
+    """Name the folder of all uploads of an extraction."""
+    return f"results/{tenant}/{extraction_id}/"
 
 
 def manifest_key(tenant: str, extraction_id: str, upload_token: str, attempt: int) -> str:
@@ -223,16 +228,10 @@ def put_manifest(client: Any, bucket: str, key: str, body: bytes) -> None:
     )
 
 
-def erase(client: Any, bucket: str, tenant: str, extraction_id: str, result: str | None) -> None:
-    """Delete an extraction's result object, if one is named, and every manifest of it."""
-    if result is not None:
-        client.delete_object(Bucket=bucket, Key=result)
-    pages = client.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=manifest_prefix(tenant, extraction_id)
-    )
-    for page in pages:
-        for entry in page.get("Contents", ()):
-            client.delete_object(Bucket=bucket, Key=entry["Key"])
+def erase(client: Any, bucket: str, tenant: str, extraction_id: str) -> None:
+    """Delete every result and every manifest of an extraction, also what a lost worker or a failed clean-up left."""
+    for prefix in (result_prefix(tenant, extraction_id), manifest_prefix(tenant, extraction_id)):
+        _delete_all(client, bucket, prefix)
 
 
 def discard(client: Any, bucket: str, extraction: Extraction) -> None:
@@ -241,7 +240,14 @@ def discard(client: Any, bucket: str, extraction: Extraction) -> None:
     if checkpoint is not None and checkpoint.upload_id is not None:
         abort(client, bucket, checkpoint.key, checkpoint.upload_id)
     if checkpoint is not None and extraction.phase == "seal":
-        erase(client, bucket, extraction.tenant, extraction.id, checkpoint.key)
+        client.delete_object(Bucket=bucket, Key=checkpoint.key)
+        _delete_all(client, bucket, manifest_prefix(extraction.tenant, extraction.id))
+
+
+def _delete_all(client: Any, bucket: str, prefix: str) -> None:
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", ()):
+            client.delete_object(Bucket=bucket, Key=entry["Key"])
 
 
 def drop(client: Any, bucket: str, extraction: Extraction) -> None:
