@@ -802,6 +802,17 @@ def test_an_event_that_is_not_published_is_an_alarm(aws: Deployment) -> None:
     assert alarm["Statistic"] == "Maximum"
 
 
+def test_a_sweeper_as_rare_as_it_may_be_is_not_silent_to_its_alarm(aws: Deployment) -> None:
+    """R-000-74: and what is rarer than that is no schedule of this template."""
+    allowed = re.compile(aws.template["Parameters"]["SweepSchedule"]["AllowedPattern"])
+    rates = {minutes: f"rate({minutes} minute{'s' if minutes > 1 else ''})" for minutes in range(121)}
+    rarest = max(minutes for minutes, rate in rates.items() if allowed.fullmatch(rate))
+    alarm = alarm_on(aws, "Invocations", "${SweeperFunction}")
+    assert alarm["Threshold"] == 1
+    assert 60 * rarest < alarm["Period"] * alarm["EvaluationPeriods"]
+    assert not allowed.fullmatch("rate(0 minutes)")
+
+
 def test_one_event_that_is_not_published_is_seen_by_its_alarm(aws: Deployment) -> None:
     """Design §4: between two looks at an event up to an hour passes, in which its age is in no datapoint."""
     alarm = alarm_on(aws, "OutboxAgeSeconds", "${AWS::StackName}-sweeper")

@@ -1,4 +1,4 @@
-"""Overrides lower limits and do nothing else."""
+"""Overrides lower limits and do nothing else; settings that cannot work together are refused at the start."""
 
 from dataclasses import asdict, fields
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetcher.core.limits import DEFAULTS, lowered
-from fetcher.errors import InvalidRequestError
+from fetcher.errors import FetcherError, InvalidRequestError
 from fetcher.model import Limits
-from fetcher.settings import max_result_bytes
+from fetcher.settings import load, max_result_bytes
 
 NAMES = [limit.name for limit in fields(Limits)]
 
@@ -76,3 +76,12 @@ def test_an_unknown_override_is_refused_by_name() -> None:
 def test_only_a_positive_integer_moves_the_result_bound(text: str | None, size: int) -> None:
     """R-000-46."""
     assert max_result_bytes(text) == size
+
+
+@pytest.mark.parametrize(("lease", "heartbeat"), [("60", "31"), ("0.5", None), ("2", "60")])
+def test_a_heartbeat_that_no_claim_survives_is_refused_at_the_start(lease: str, heartbeat: str | None) -> None:
+    """R-000-69: no worker could keep its claim, so every job would fail after five leases, without this reason."""
+    given = {"FETCHER_LEASE_SECONDS": lease, **({"FETCHER_HEARTBEAT_SECONDS": heartbeat} if heartbeat else {})}
+    with pytest.raises(FetcherError, match="FETCHER_HEARTBEAT_SECONDS is more than half of FETCHER_LEASE_SECONDS"):
+        load(given)
+    assert load({**given, "FETCHER_HEARTBEAT_SECONDS": str(float(lease) / 2)}).lease_ms == 1000 * float(lease)

@@ -49,6 +49,7 @@ class Settings:
 
 def load(env: Mapping[str, str] = os.environ) -> Settings:
     """Read the environment. Raises `FetcherError` naming the variable that cannot be used."""
+    lease_ms = _ms(env, "FETCHER_LEASE_SECONDS", 60)
     return Settings(
         stage=env.get("FETCHER_STAGE", "prod"),
         main_table=env.get("FETCHER_MAIN_TABLE", ""),
@@ -67,14 +68,22 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
             seconds=_positive(env, "FETCHER_EXTRACTION_SECONDS", 300),
             result_bytes=max_result_bytes(env.get("ENGINE_MAX_RESULT_BYTES")),
         ),
-        lease_ms=_ms(env, "FETCHER_LEASE_SECONDS", 60),
-        heartbeat_seconds=_positive(env, "FETCHER_HEARTBEAT_SECONDS", 2),
+        lease_ms=lease_ms,
+        heartbeat_seconds=_heartbeat(env, lease_ms / 1000),
         stall_seconds=stall_seconds(env),
         dispatch_ms=_ms(env, "FETCHER_DISPATCH_SECONDS", 30),
         duplicate_window_ms=_ms(env, "FETCHER_DUPLICATE_WINDOW_SECONDS", 300),
         max_queued_ms=_ms(env, "FETCHER_MAX_QUEUED_HOURS", 24) * 3600,
         margin_seconds=_positive(env, "FETCHER_MARGIN_SECONDS", 60),
     )
+
+
+def _heartbeat(env: Mapping[str, str], lease_seconds: float) -> float:
+    """With a rarer one no worker could keep its claim: every job would fail, five leases later and without a reason."""
+    seconds = _positive(env, "FETCHER_HEARTBEAT_SECONDS", 2)
+    if seconds > lease_seconds / 2:
+        raise FetcherError("FETCHER_HEARTBEAT_SECONDS is more than half of FETCHER_LEASE_SECONDS")
+    return seconds
 
 
 def stall_seconds(env: Mapping[str, str] = os.environ) -> float:
