@@ -32,8 +32,7 @@ from fetcher.core.clock import rfc3339
 from fetcher.core.document import CHUNK, Meter, ResultWriter
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
-from fetcher.core.manifest import DatasourceEntry, Manifest, ResultEntry, TableEntry, render
-from fetcher.core.manifest import Part as Range
+from fetcher.core.manifest import DatasourceEntry, Manifest, ResultEntry, render
 from fetcher.core.plan import digest
 from fetcher.core.run import Reader
 from fetcher.core.seal import Seal, Signer
@@ -61,7 +60,7 @@ class Storing:
         """Bring the result to where only finish is missing. Raises `UnavailableError` when its upload is gone."""
         plan_digest = digest(plan)
         try:
-            return self._stored(reader, plan, plan_digest)
+            return self._stored(reader, plan_digest)
         except ClientError as error:
             if not GONE.include(error):
                 raise
@@ -73,11 +72,11 @@ class Storing:
             self._begin(self._heart.extraction, plan_digest)
             raise
 
-    def _stored(self, reader: Reader, plan: Plan, plan_digest: str) -> Completed:
+    def _stored(self, reader: Reader, plan_digest: str) -> Completed:
         extraction = self._heart.extraction
         if (sealed := _sealed_upload(extraction, plan_digest)) is not None:
             with during("sealing"):
-                return self._completed(sealed, plan)
+                return self._completed(sealed, reader)
         checkpoint = self._begun(extraction, plan_digest)
         upload = self._upload(reader, checkpoint)
         try:
@@ -165,7 +164,7 @@ class Storing:
         )
         return self._described(entry, datasources, checkpoint)
 
-    def _completed(self, sealed: "_SealedUpload", plan: Plan) -> Completed:
+    def _completed(self, sealed: "_SealedUpload", reader: Reader) -> Completed:
         """Complete what an earlier attempt sealed: the same list, the same bytes."""
         checkpoint, parts = sealed.checkpoint, sealed.parts
         count("Resumed")
@@ -178,7 +177,7 @@ class Storing:
         proof = self._read_back(checkpoint.key, parts)
         size = sum(part.size for part in parts)
         entry = ResultEntry(checkpoint.key, size, proof.sha256, proof.hmac, self._signer.version, chunks_of(parts))
-        return self._described(entry, _unsealed(sealed.datasources, plan), checkpoint)
+        return self._described(entry, _unsealed(sealed.datasources, reader), checkpoint)
 
     def _read_back(self, key: str, parts: Sequence[Part]) -> Seal:
         return results.read_back(self._services.s3, self._bucket, key, parts, self._signer.key)
@@ -276,17 +275,14 @@ def _sealed(parts: Sequence[Part], plan_digest: str, datasources: Sequence[Datas
     }
 
 
-def _unsealed(datasources: Sequence[Mapping[str, Any]], plan: Plan) -> tuple[DatasourceEntry, ...]:
+def _unsealed(datasources: Sequence[Mapping[str, Any]], reader: Reader) -> tuple[DatasourceEntry, ...]:
     """Describe again what was read before the seal."""
     return tuple(
         DatasourceEntry(
             name=entry["name"],
             kind=entry["kind"],
             isolation=entry["isolation"],
-            tables=tuple(
-                TableEntry(query, (Range(rows),))
-                for query, rows in zip(plan[entry["name"]], entry["rows"], strict=True)
-            ),
+            tables=reader.tables(entry["name"], entry["rows"]),
             snapshots=entry["snapshots"],
         )
         for entry in datasources

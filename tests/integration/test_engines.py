@@ -4,12 +4,14 @@ import io
 import json
 from typing import Any
 
+import pymongo
 import pytest
 
 from fetcher.core.audit import verify_manifest
+from fetcher.core.faults import Point
 from infra.local.demo import TYPES
 from infra.local.places import ROOT
-from tests.rig import VERIFY_KEY, Rig
+from tests.rig import EXTRACT, VERIFY_KEY, Rig, until, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -84,6 +86,32 @@ def test_three_engines_in_one_job(registered: Rig) -> None:
     }
     assert list(result) == sorted(result)
     assert job["rowCount"] == 10_000
+
+
+def test_a_result_that_another_completes_is_described_as_by_its_reader(registered: Rig, stack: Stack) -> None:
+    """R-000-73: what no sample showed is named in the manifest, also when the reader died behind its seal."""
+    at = stack["databases"]["my_mongo"]
+    with pymongo.MongoClient(
+        at["host"], at["port"], username=at["user"], password=at["password"], directConnection=True
+    ) as client:
+        client[at["database"]]["sealed"].insert_many([{"_id": n, "text": "x" * 200_000} for n in range(50)])
+    body = {
+        "dataRequest": {"mappedFields": {"my_mongo": {"sealed": ["_id", "text", "absent"]}}},
+        "metadata": {"source": "payments", "correlationId": "sealed by another"},
+    }
+    job_id = str(registered.post(body).json()["jobId"])
+    with registered.envelope(EXTRACT, {"FETCHER_FAULT": Point.SEALED}) as envelope:
+        report = envelope.invoke(work_event(job_id))
+        assert report.outcome == "exited", report.log
+
+    def completed() -> bool:
+        registered.sweep()
+        registered.work()
+        return bool(registered.job(job_id)["status"] == "completed")
+
+    until(completed, "the end")
+    [table] = registered.http("GET", f"/v1/fetcher/{job_id}/manifest").json()["datasources"][0]["tables"]
+    assert (table["sampled"], table["rows"]) == (["absent"], 50)
 
 
 def test_the_schema_of_mongodb_is_all_of_its_collections(registered: Rig) -> None:

@@ -124,6 +124,12 @@ class Reader:
         reach(Point.READ)
         return tuple(done)
 
+    def tables(self, datasource: str, rows: Sequence[int]) -> tuple[TableEntry, ...]:
+        """Describe the planned tables of a datasource that an earlier attempt has read, so many rows of each."""
+        planned = next(each for each in self._planned if each.source.name == datasource)
+        session = self._session(planned)
+        return tuple(_read_whole(session, query, count) for query, count in zip(planned.queries, rows, strict=True))
+
     def _plan(self, planned: _Planned) -> tuple[Query, ...]:
         """Plan from what the reading session itself sees: a schema of minutes ago would lose or forge rows.
 
