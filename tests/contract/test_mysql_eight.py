@@ -66,6 +66,7 @@ ANSWERS: dict[str, tuple[list[ColumnType], list[tuple[Any, ...]]]] = {
         [ColumnType.VARCHAR] * 6,
         [("docs", "id", "bigint", "bigint", None, "NO"), ("docs", "j", "json", "json", None, "YES")],
     ),
+    "FROM information_schema.TABLES": ([ColumnType.VARCHAR], []),
     "FROM information_schema.STATISTICS": ([ColumnType.VARCHAR] * 4, [("docs", "PRIMARY", "id", "1")]),
     "EXECUTE fetcher": ([ColumnType.JSON, ColumnType.LONGLONG], ROWS),
 }

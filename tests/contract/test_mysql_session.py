@@ -9,6 +9,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from fetcher.core.manifest import SNAPSHOTS
 from fetcher.engines import engine
 from fetcher.engines._mysql.opening import thread
 from fetcher.errors import InvalidRequestError, RefusedError, TimedOutError, UnavailableError
@@ -45,6 +46,24 @@ def test_a_table_that_changes_something_when_it_is_read_is_invalid(reader: Reade
 def test_the_connected_database_is_the_only_namespace(session: Session) -> None:
     """R-000-30: no schema list is sent; what is asked for makes no difference."""
     assert session.discover(("other", "mysql", "no such schema")) == session.discover(())
+
+
+@pytest.mark.parametrize(
+    ("of", "isolation"),
+    [("InnoDB", "repeatable read"), ("MyISAM", "not transactional"), ("Aria", "not transactional")],
+)
+def test_a_table_without_transactions_has_no_part_in_a_snapshot(
+    reader: Reader, source: Source, of: str, isolation: str
+) -> None:
+    """R-002-87: what is committed to it after the session's first read is read too, and the session says so."""
+    source.run(f"CREATE OR REPLACE TABLE engined (id int PRIMARY KEY) ENGINE = {of}")
+    query = reader.plan("engined")
+    assert reader.ids("events", ("id", "eq", (1,))) == [1]
+    assert reader.session.isolation == "repeatable read"
+    source.run("INSERT INTO engined VALUES (7)")
+    assert sum(page.rows for page in reader.pages(query)) == (0 if of == "InnoDB" else 1)
+    assert reader.session.isolation == isolation
+    assert (isolation in SNAPSHOTS) == (of == "InnoDB")
 
 
 def test_a_nul_in_a_value_is_a_character_like_any_other(reader: Reader, source: Source) -> None:
@@ -122,7 +141,7 @@ def test_discovery_is_a_constant_number_of_queries(source: Source, session: Sess
 
     before = asked()
     assert len(session.discover(()).tables) > 20
-    assert asked() - before - 1 == 4
+    assert asked() - before - 1 == 5
 
 
 def opened(source: Source, user: str) -> AbstractContextManager[Session]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from fetcher.engines._mysql.catalog import discovered
+from fetcher.engines._mysql.catalog import discovered, unversioned
 from fetcher.engines._mysql.errors import explained
 from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared, thread
 from fetcher.engines._mysql.rows import Rows, Statement
@@ -41,6 +41,7 @@ class MySQLSession:
         self._watchdog = watchdog
         self._other = other
         self._begun = False
+        self._unversioned: frozenset[tuple[str, ...]] = frozenset()
 
     def discover(self, scope: Sequence[str]) -> Catalog:
         """Describe the tables and views of the connected database in a constant number of queries.
@@ -48,10 +49,16 @@ class MySQLSession:
         The catalog has no snapshots, and inside a read-only transaction it hides views that use sequences.
         """
         with self._watchdog.waiting(explained):
+            self._unversioned = unversioned(self._connection)
             return discovered(self._connection)
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
-        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
+        """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
+
+        With a table whose engine has no transactions the session has no one moment any more, and says so.
+        """
+        if query.path in self._unversioned:
+            self.isolation = "not transactional"
         rows = Rows(query, self._watchdog)
         try:
             with self._watchdog.waiting(explained):

@@ -1,4 +1,4 @@
-"""Every table and view of the connected database, with columns and usable key, in two or three queries.
+"""Every table and view of the connected database, with columns and usable key, in four or five queries.
 
 A key is usable when `key > position` in the column's own collation walks the rows exactly once: the primary
 key, or else the shortest unique index over whole NOT NULL columns. Binary floats are refused (`design.md` §8),
@@ -38,6 +38,11 @@ SELECT TABLE_NAME, CHECK_CLAUSE
 """  # noqa: S608 - constants only
 """On MariaDB a JSON column is a longtext with a check of its own; MySQL has a type, and no such column here."""
 
+UNVERSIONED = f"""
+SELECT TABLE_NAME FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+ WHERE e.TRANSACTIONS <> 'YES' AND {CONNECTED}
+"""  # noqa: S608 - constants only
+
 KEYLESS = frozenset({"float", "double", "set"})
 
 Row = Sequence[Any]
@@ -54,6 +59,11 @@ def discovered(connection: Opened) -> Catalog:
     indexes = _indexes(_rows(connection, INDEXES))
     described = (_table(name, columns, indexes.get(name, {})) for name, columns in tables.items())
     return Catalog({table.path: table for table in described})
+
+
+def unversioned(connection: Opened) -> frozenset[tuple[str, ...]]:
+    """Name the tables whose engine (MyISAM, Aria, MEMORY) has no transactions: to them a snapshot means nothing."""
+    return frozenset((str(name),) for (name,) in _rows(connection, UNVERSIONED))
 
 
 def _rows(connection: Opened, sql: str) -> list[Row]:
