@@ -12,7 +12,7 @@ from xdist.remote import Producer
 from tests import stack as shared_stack
 from tests.kills.matrix import Matrix
 from tests.kills.matrix import matrix as kill_matrix
-from tests.rig import Rig, rig
+from tests.rig import QUICK, Rig, rig
 from tests.sharing import Sharing
 from tests.stack import Stack
 
@@ -38,8 +38,7 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def service(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """One service of the module's own, driven by hand, with `my_postgres` of `payments` registered."""
-    quick = {"FETCHER_LEASE_SECONDS": "2", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "0.5"}
-    with rig(stack, tmp_path_factory.mktemp("rig"), **quick) as made:
+    with rig(stack, tmp_path_factory.mktemp("rig"), **QUICK) as made:
         answer = made.register()
         assert answer.status == 201, answer
         yield made

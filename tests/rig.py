@@ -32,6 +32,8 @@ QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEU
 MASTER = base64.b64encode(bytes(range(32))).decode()
 VERIFY_KEY = bytes.fromhex("ec9eedfd0b245950528714e5328ff2c2639ab32540a309f1cd68685ceaff9dfe")
 """The external HMAC key of `MASTER`: a published test vector."""
+QUICK = {"FETCHER_LEASE_SECONDS": "2", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "0.5"}
+"""Settings with which the next attempt has not long to wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,39 @@
-"""Tables that change while a job reads them: what one snapshot saw, exactly, and what a resumed read promises."""
+"""Tables that change while a job reads them: what one snapshot saw, exactly, and what a resumed read promises.
 
-import json
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+PostgreSQL and MySQL. The other kinds are in `test_changing_emulated.py` and `test_changing_mongodb.py`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 import pytest
 
-from fetcher.core.faults import Point
+from tests.changing import (
+    COUNTED,
+    FIELDS,
+    LAST,
+    ROWS,
+    TABLE,
+    WIDTH,
+    Commit,
+    Writer,
+    changes,
+    datasource,
+    is_one_moment,
+    owed,
+    posted,
+    slowly,
+    stopped,
+    tables_of,
+)
 from tests.databases import KINDS, NAMES, Database
 from tests.faultproxy import faulty
-from tests.integration.test_crashes import finished, killed
-from tests.rig import EXTRACT, Rig, until, work_event
+from tests.integration.test_crashes import finished
+from tests.rig import Rig, until
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
-
-ROWS = 25_000
-WIDTH = 400
-FIELDS = ["id", "version", "note"]
-"""Wide enough that a first part of 8 MiB is stored well before the end."""
-Contents = dict[int, int]
-"""Version by id."""
 
 
 @pytest.fixture(params=KINDS)
@@ -40,46 +51,21 @@ one_kind = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 """Plans and their digests are the same code for every kind."""
 
 
-class Writer:
-    """Commits without a pause: each time an insert, an update and a delete, with the commit's number in row 0."""
+def commits(database: Database) -> Callable[[], AbstractContextManager[Commit]]:
+    """Open a connection of a writer's own."""
 
-    def __init__(self, database: Database) -> None:
-        self.log: list[dict[int, int | None]] = []
-        self._database = database
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._write)
+    @contextmanager
+    def opened() -> Iterator[Commit]:
+        with closing(database.connection()) as connection, connection.cursor() as cursor:
 
-    def __enter__(self) -> "Writer":
-        self._thread.start()
-        until(lambda: self.log, "the first commit")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def state(self, commits: int) -> Contents:
-        """Return the table as it was after so many commits."""
-        contents: Contents = {0: 0, **dict.fromkeys(range(1, ROWS + 1), 0)}
-        for changes in self.log[:commits]:
-            for key, version in changes.items():
-                if version is None:
-                    del contents[key]
-                else:
-                    contents[key] = version
-        return contents
-
-    def _write(self) -> None:
-        with closing(self._database.connection()) as connection, connection.cursor() as cursor:
-            for number in range(1, ROWS // 2):
-                if self._ended.is_set():
-                    return
-                new, changed, gone = ROWS + number, 2 * number, ROWS - 2 * number + 1
-                cursor.execute(f"INSERT INTO changing VALUES ({new}, {number}, 'new')")
-                cursor.execute(f"UPDATE changing SET version = {number} WHERE id IN (0, {changed})")
-                cursor.execute(f"DELETE FROM changing WHERE id = {gone}")
+            def commit(statements: Sequence[str]) -> None:
+                for statement in statements:
+                    cursor.execute(statement)
                 connection.commit()
-                self.log.append({new: number, 0: number, changed: number, gone: None})
+
+            yield commit
+
+    return opened
 
 
 @contextmanager
@@ -90,84 +76,51 @@ def late(database: Database) -> Iterator[Any]:
         yield connection
 
 
-def posted(service: Rig, database: Database, name: str, correlation: str, fields: list[str]) -> str:
-    table = "public.changing" if database.kind == "postgresql" else "changing"
-    answer = service.post(
-        {
-            "dataRequest": {"mappedFields": {name: {table: fields}}},
-            "metadata": {"source": "payments", "correlationId": f"{correlation} {database.kind}"},
-        }
-    )
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+def asked(database: Database, fields: list[str]) -> dict[str, list[str]]:
+    """The table as a request names it."""
+    return {f"{'public.' if database.kind == 'postgresql' else ''}{TABLE}": fields}
 
 
-def rows_of(body: bytes) -> list[Mapping[str, Any]]:
-    ((table,),) = (tables.values() for tables in json.loads(body).values())
-    return list(table)
-
-
-def datasource(service: Rig, job_id: str) -> Any:
-    return service.http("GET", f"/v1/fetcher/{job_id}/manifest").json()["datasources"][0]
+def begun(service: Rig, database: Database, correlation: str, fields: list[str]) -> tuple[str, int]:
+    """Let a worker die behind its first part; return the job and the key at which the next one goes on."""
+    job_id = posted(service, NAMES[database.kind], asked(database, fields), correlation)
+    key, _ = stopped(service, job_id)
+    return job_id, int(key)
 
 
 def test_the_result_is_what_one_snapshot_saw(service: Rig, database: Database) -> None:
-    """R-002-1, R-002-87: the table after exactly so many commits, of a writer that never pauses; nothing of a
+    """R-002-1, R-002-87: two tables after exactly so many commits, of a writer that never pauses; nothing of a
     transaction that was open when the read began and committed during it.
     """
-    database.fill("changing", ROWS, WIDTH)
-    database.run("INSERT INTO changing VALUES (0, 0, 'commits')")
+    database.fill(TABLE, ROWS, WIDTH)
+    database.run(*COUNTED)
     name = f"changing_{database.kind}"
-    with faulty(database.at["host"], database.at["port"]) as proxy, Writer(database) as writer, late(database) as other:
+    with (
+        faulty(database.at["host"], database.at["port"]) as proxy,
+        Writer(commits(database)) as writer,
+        late(database) as other,
+    ):
         database.register(service, name, proxy.port)
-        job_id = posted(service, database, name, "snapshot", FIELDS)
-        worker = threading.Thread(target=service.invoke, args=(EXTRACT, work_event(job_id)))
-        proxy.rate, before = 8_000_000, proxy.passed
-        worker.start()
-        until(lambda: proxy.passed - before > 1_000_000, "a part of the rows", 60)
-        other.commit()
-        worker.join()
-    rows = rows_of(service.result(service.job(job_id)))
-    seen = {row["id"]: row["version"] for row in rows}
-    commits = seen[0]
-    assert len(seen) == len(rows)
-    assert [row["id"] for row in rows] == sorted(seen)
-    assert 0 < commits < len(writer.log)
-    assert seen == writer.state(commits)
+        job_id = posted(service, name, {TABLE: FIELDS, LAST: ["version"]}, "snapshot")
+        with slowly(service, job_id, proxy):
+            other.commit()
+            writer.goes_on()
+    is_one_moment(writer, *tables_of(service.result(service.job(job_id))))
     assert database.run("SELECT count(*) FROM changing WHERE id = -1")[0][0] == 1
     manifest = datasource(service, job_id)
     assert (manifest["snapshots"], manifest["isolation"]) == (1, "repeatable read")
-
-
-def stopped(service: Rig, database: Database, correlation: str, fields: list[str]) -> tuple[str, int]:
-    """Let a worker die behind its first part; return the job and the key at which the next one goes on."""
-    job_id = posted(service, database, NAMES[database.kind], correlation, fields)
-    killed(service, job_id, Point.PART_STORED)
-    item = next(item for item in service.items() if item.get("extractionId") == {"S": job_id} and "checkpoint" in item)
-    ((pair),) = item["checkpoint"]["M"]["mark"]["M"]["position"]["L"]
-    return job_id, int(pair["L"][1]["S"])
 
 
 def test_a_resumed_read_has_each_row_behind_its_position_once(service: Rig, database: Database) -> None:
     """R-002-2, R-002-3, R-002-19: rows before the position as the first snapshot saw them, rows behind it as the
     second does; the manifest says that there were two.
     """
-    database.fill("changing", ROWS, WIDTH)
-    job_id, at = stopped(service, database, "resumed", FIELDS)
+    database.fill(TABLE, ROWS, WIDTH)
+    job_id, at = begun(service, database, "resumed", FIELDS)
     assert 10 < at < ROWS - 10
-    database.run(
-        "INSERT INTO changing VALUES (-5, 9, 'before')",
-        f"UPDATE changing SET version = 9 WHERE id IN ({at - 3}, {at}, {at + 1}, {at + 7})",
-        f"DELETE FROM changing WHERE id IN ({at - 2}, {at + 2})",
-        f"UPDATE changing SET id = {2 * ROWS} WHERE id = {at - 4}",
-        f"UPDATE changing SET id = -6 WHERE id = {at + 4}",
-        f"INSERT INTO changing VALUES ({2 * ROWS + 1}, 9, 'behind')",
-    )
-    rows = rows_of(finished(service, job_id))
-    expected = dict.fromkeys(range(1, ROWS + 1), 0)
-    expected |= {at + 1: 9, at + 7: 9, 2 * ROWS: 0, 2 * ROWS + 1: 9}
-    del expected[at + 2], expected[at + 4]
-    assert [(row["id"], row["version"]) for row in rows] == sorted(expected.items())
+    database.run(*changes(at))
+    (rows,) = tables_of(finished(service, job_id))
+    assert [(row["id"], row["version"]) for row in rows] == owed(at)
     assert datasource(service, job_id)["snapshots"] == 2
 
 
@@ -185,9 +138,9 @@ def test_a_table_of_another_shape_is_read_from_the_beginning(
 ) -> None:
     """R-002-13: another plan has another digest, and the old checkpoint is not used."""
     database.fill("changing", ROWS, WIDTH)
-    job_id, _ = stopped(service, database, change, fields)
+    job_id, _ = begun(service, database, change, fields)
     database.run(change, "UPDATE changing SET version = 9 WHERE id = 1")
-    rows = rows_of(finished(service, job_id))
+    rows = tables_of(finished(service, job_id))[0]
     assert sorted((row["id"], row["version"]) for row in rows)[:2] == [(1, 9), (2, 0)]
     assert len(rows) == ROWS
     assert datasource(service, job_id)["snapshots"] == 1
@@ -197,9 +150,9 @@ def test_a_table_of_another_shape_is_read_from_the_beginning(
 def test_a_table_that_was_emptied_gives_nothing_more(service: Rig, database: Database) -> None:
     """R-002-10: TRUNCATE changes rows and no plan; what was stored stays, as one of two moments in the manifest."""
     database.fill("changing", ROWS, WIDTH)
-    job_id, at = stopped(service, database, "emptied", FIELDS)
+    job_id, at = begun(service, database, "emptied", FIELDS)
     database.run("TRUNCATE TABLE changing", f"INSERT INTO changing VALUES ({at}, 0, 'again'), ({at + 1}, 0, 'new')")
-    assert [row["id"] for row in rows_of(finished(service, job_id))] == list(range(1, at + 2))
+    assert [row["id"] for row in tables_of(finished(service, job_id))[0]] == list(range(1, at + 2))
     assert datasource(service, job_id)["snapshots"] == 2
 
 
@@ -208,7 +161,7 @@ def test_a_table_that_was_emptied_gives_nothing_more(service: Rig, database: Dat
 def test_a_table_that_went_fails_the_job_as_invalid(service: Rig, database: Database, change: str) -> None:
     """R-000-21: and says which."""
     database.fill("changing", ROWS, WIDTH)
-    job_id, _ = stopped(service, database, change, FIELDS)
+    job_id, _ = begun(service, database, change, FIELDS)
     database.run(change)
 
     def failed() -> Any:

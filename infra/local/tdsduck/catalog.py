@@ -90,7 +90,8 @@ CREATE TABLE IF NOT EXISTS sys_.security_predicates (object_id INTEGER, target_o
  predicate_type INTEGER);
 CREATE OR REPLACE VIEW sys_.unseen_policies AS FROM sys_.security_policies WHERE false;
 CREATE OR REPLACE VIEW sys_.unseen_predicates AS FROM sys_.security_predicates WHERE false;
-CREATE OR REPLACE VIEW sys_.databases AS SELECT '{DATABASE}' AS name, 5 AS database_id, 1 AS snapshot_isolation_state;
+CREATE TABLE IF NOT EXISTS sys_.databases AS
+ SELECT '{DATABASE}' AS name, 5 AS database_id, 1 AS snapshot_isolation_state;
 """  # noqa: S608 - constants only
 
 DROP = ("DELETE FROM sys_.made WHERE object_id = ?", "DELETE FROM sys_.fields WHERE object_id = ?",

@@ -20,6 +20,7 @@ END = re.compile(r"(if\s+@@trancount\s*>\s*0\s+)?(commit|rollback)\b", re.IGNORE
 NAME = r"(\w+|\[(?:[^]]|]])+])"
 LOGIN = re.compile(rf"create\s+login\s+{NAME}\s+with\s+password\s*=\s*N?'((?:[^']|'')*)'", re.IGNORECASE)
 GRANT = re.compile(rf"grant\s+select\s+on\s+(?:{NAME}\.)?{NAME}\s+to\s+{NAME}", re.IGNORECASE)
+SNAPSHOTS = re.compile(r"alter\s+database\s+\w+\s+set\s+allow_snapshot_isolation\s+(on|off)", re.IGNORECASE)
 VIEWING = re.compile(r"(grant|revoke)\s+view\s+definition\s+(?:to|from)\s+(\w+)", re.IGNORECASE)
 POLICY = re.compile(
     r"create\s+security\s+policy\s+(\w+)\s+add\s+(filter|block)\s+predicate\s+[\w.]+\(.*?\)\s+on\s+(\w+)\.(\w+)"
@@ -123,6 +124,9 @@ class Session:
         elif viewing := VIEWING.match(statement):
             change = self._shared.granted.add if viewing[1].lower() == "grant" else self._shared.granted.discard
             change((viewing[2].lower(), DEFINITIONS))
+        elif allowed := SNAPSHOTS.match(statement):
+            state = int(allowed[1].lower() == "on")
+            self._connection.execute("UPDATE sys_.databases SET snapshot_isolation_state = ?", [state])
         elif policy := POLICY.match(statement):
             self._add_policy(*policy.groups())
         elif gone := NO_POLICY.match(statement):
