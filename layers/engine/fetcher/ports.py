@@ -122,5 +122,14 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class Exchange(Protocol):
+    """What stands in for `Sink.write` where memory comes back: the same few megabytes then carry a whole result."""
+
+    def exchange(self, body: bytearray, /) -> bytearray:
+        """Take the next bytes, which the giver touches no more; return memory that is free, whatever is in it."""
+        ...
+
+
 Clock = Callable[[], int]
 """Milliseconds since the epoch, UTC. Leases and windows compare these numbers."""

@@ -56,11 +56,11 @@ def request_body(client: Any, bucket: str, item: Mapping[str, Any]) -> str | byt
 
 
 class Upload:
-    """A `Sink` of chunks that becomes one object; nothing is visible before `complete`.
+    """An `Exchange` of chunks that become one object; nothing is visible before `complete`.
 
-    Holds at most two chunks: the one being stored and the one just given. `started` is called with the
-    upload's id before the first part is sent; `stored`, on the second thread, after each part with all
-    parts so far and what `mark` said when the part was given.
+    Holds one chunk, the one being stored, and gives its memory back for the one after the next. `started` is
+    called with the upload's id before the first part is sent; `stored`, on the second thread, after each part
+    with all parts so far and what `mark` said when the part was given.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Upload:
         self._mark = mark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload")
         self._pending: Future[None] | None = None
-        self._small: bytes | None = None
+        self._held = bytearray()
         self._upload_id: str | None = None
         self._next = 1
         self.parts: list[Part] = []
@@ -92,16 +92,16 @@ class Upload:
         self.parts = list(parts)
         self._next = first_number
 
-    def write(self, body: bytes, /) -> None:
-        """Take a chunk; waits until the chunk before it is stored. Raises what storing that one raised."""
-        if self._upload_id is None and len(body) < PART_MINIMUM:
-            self._small = body
-            return
-        if self._upload_id is None:
+    def exchange(self, body: bytearray, /) -> bytearray:
+        """Take a chunk for the one before it, once that is stored. Raises what storing that one raised."""
+        if self._upload_id is None and len(body) >= PART_MINIMUM:
             self._begin()
         self._settle()
-        self._pending = self._thread.submit(self._send, self._next, body, self._mark())
-        self._next += 1
+        if self._upload_id is not None:
+            self._pending = self._thread.submit(self._send, self._next, body, self._mark())
+            self._next += 1
+        free, self._held = self._held, body
+        return free
 
     def close(self) -> None:
         """Wait until everything given is stored, or held if the result is small."""
@@ -112,13 +112,12 @@ class Upload:
         """Make the object appear, whole, once. A repeat that finds it there is done."""
         try:
             if self._upload_id is None:
-                body = self._small or b""
                 self._client.put_object(
                     **self._where(),
-                    Body=body,
+                    Body=self._held,
                     ContentType="application/json",
                     IfNoneMatch="*",
-                    ChecksumSHA256=_base64(sha256(body).digest()),
+                    ChecksumSHA256=_base64(sha256(self._held).digest()),
                 )
             else:
                 self._client.complete_multipart_upload(
@@ -145,7 +144,7 @@ class Upload:
     def _checksum(self) -> str:
         """What S3 calls the SHA-256 of the whole: of the bytes, or of the parts' digests and how many they are."""
         if self._upload_id is None:
-            return _base64(sha256(self._small or b"").digest())
+            return _base64(sha256(self._held).digest())
         digests = b"".join(bytes.fromhex(part.sha256) for part in self.parts)
         return f"{_base64(sha256(digests).digest())}-{len(self.parts)}"
 
@@ -157,7 +156,7 @@ class Upload:
         self._upload_id = answer["UploadId"]
         self._started(answer["UploadId"])
 
-    def _send(self, number: int, body: bytes, mark: Mark | None) -> None:
+    def _send(self, number: int, body: bytearray, mark: Mark | None) -> None:
         digest = sha256(body)
         answer = self._client.upload_part(
             **self._where(),

@@ -19,7 +19,7 @@ from typing import Protocol
 from fetcher.core.canonical import dumps
 from fetcher.core.seal import START_OF_CHAIN, Chunk, Seal, chained
 from fetcher.errors import LimitError
-from fetcher.ports import Sink
+from fetcher.ports import Exchange, Sink
 
 CHUNK = 8 * 1024 * 1024
 PIECE = 1024 * 1024
@@ -103,14 +103,14 @@ class ResultWriter:
     writer has no whole stream to seal: pass None and seal the stored object.
     """
 
-    def __init__(self, sink: Sink, seal: Seal | None, meter: Meter, chunks: Sequence[Chunk] = ()) -> None:
+    def __init__(self, sink: Sink | Exchange, seal: Seal | None, meter: Meter, chunks: Sequence[Chunk] = ()) -> None:
         self.chunks = list(chunks)
         self._sink = sink
         self._seal = seal
         self._meter = meter
         self._datasources = bool(chunks)
-        self._pieces: list[bytes] = []
-        self._pending = 0
+        self._chunk = bytearray()
+        self._size = 0
         if not chunks:
             self.put(b"{")
 
@@ -143,7 +143,7 @@ class ResultWriter:
 
     def boundary(self) -> None:
         """Cut a chunk here if one is full."""
-        if self._pending >= CHUNK:
+        if self._size >= CHUNK:
             self._cut()
 
     def _name(self, datasource: str) -> None:
@@ -151,18 +151,32 @@ class ResultWriter:
         self._datasources = True
 
     def _append(self, body: bytes) -> None:
-        self._pieces.append(body)
-        self._pending += len(body)
+        """Put bytes behind the others: over what an earlier chunk has left there, as far as it reaches."""
+        end = self._size + len(body)
+        if end <= len(self._chunk):
+            memoryview(self._chunk)[self._size : end] = body
+        else:
+            del self._chunk[self._size :]
+            self._chunk += body
+        self._size = end
 
     def _cut(self) -> None:
-        body = b"".join(self._pieces)
-        self._pieces, self._pending = [], 0  # freed before the sink may block
+        body = self._chunk
+        del body[self._size :]
         digest = hashlib.sha256(body).hexdigest()
+        previous = self.chunks[-1].chain if self.chunks else START_OF_CHAIN
+        taken = Chunk(len(body), digest, chained(previous, digest))
         if self._seal:
             self._seal.update(body)
-        self._sink.write(body)
-        previous = self.chunks[-1].chain if self.chunks else START_OF_CHAIN
-        self.chunks.append(Chunk(len(body), digest, chained(previous, digest)))
+        self._chunk, self._size = self._given(body), 0
+        self.chunks.append(taken)
+
+    def _given(self, body: bytearray) -> bytearray:
+        """Give a chunk away and return memory for the next one. A sink that may keep it gets a copy."""
+        if isinstance(self._sink, Exchange):
+            return self._sink.exchange(body)
+        self._sink.write(bytes(body))
+        return body
 
 
 class Spool:

@@ -89,7 +89,7 @@ class Seal:
         self._digest = hashlib.sha256()
         self._signature = hmac.new(key, digestmod="sha256")
 
-    def update(self, body: bytes) -> None:
+    def update(self, body: bytes | bytearray) -> None:
         """Take the next bytes; large pieces cost least and release the interpreter lock."""
         self._digest.update(body)
         self._signature.update(body)
