@@ -284,6 +284,7 @@ class Rig:
             "FETCHER_KEY_ID": self.kms.create_key()["KeyMetadata"]["KeyId"],
             "FETCHER_MASTER_SECRET_ID": self._secret(),
             "POWERTOOLS_METRICS_NAMESPACE": "Fetcher",
+            "MALLOC_ARENA_MAX": "1",
             "EVENTS": queues["events"],
         }
 

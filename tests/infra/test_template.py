@@ -37,6 +37,7 @@ FUNCTIONS = {
 }
 COMMON = {"FETCHER_STAGE", "FETCHER_MAIN_TABLE"}
 POWERTOOLS = {"POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE", "POWERTOOLS_LOG_LEVEL"}
+READ_BY_OTHERS = POWERTOOLS | {"MALLOC_ARENA_MAX"}
 ENVIRONMENT = {
     "SubmitFunction": {
         "FETCHER_CONNECTIONS_TABLE",
@@ -73,6 +74,7 @@ ENVIRONMENT = {
         "FETCHER_HEARTBEAT_SECONDS",
         "FETCHER_STALL_SECONDS",
         "FETCHER_MAX_QUEUED_HOURS",
+        "MALLOC_ARENA_MAX",
     },
     "DeadLetterFunction": {"FETCHER_BUCKET", "FETCHER_NOTIFICATIONS_QUEUE_URL"},
     "NotifyFunction": {"FETCHER_BUS"},
@@ -313,7 +315,7 @@ def test_a_function_is_told_what_it_needs_and_no_more(aws: Deployment, name: str
     variables = aws.properties(name)["Environment"]["Variables"]
     assert set(variables) == COMMON | POWERTOOLS | ENVIRONMENT[name]
     read = inspect.getsource(settings_module)
-    assert [variable for variable in set(variables) - POWERTOOLS if f'"{variable}"' not in read] == []
+    assert [variable for variable in set(variables) - READ_BY_OTHERS if f'"{variable}"' not in read] == []
 
 
 def test_the_defaults_of_the_template_are_the_defaults_of_the_code(aws: Deployment) -> None:
