@@ -16,7 +16,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.infra.test_template import CONNECTION_SECRETS, LOG_ACTIONS, RIGHTS
+from tests.infra.test_template_rights import CONNECTION_SECRETS, LOG_ACTIONS, RIGHTS
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack

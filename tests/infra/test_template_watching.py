@@ -1,0 +1,207 @@
+"""Alarms, dashboard and the metrics that both name."""
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+from fetcher.aws.records import OUTBOX_CAP_MS
+from tests.template import FUNCTIONS, ROOT, Deployment, deployed
+
+OF_SERVICE = {
+    "submit": {"JobsCreated", "JobsDuplicate", "JobsRetried"},
+    "sweeper": {"OutboxAgeSeconds", "Swept"},
+    "extract": {
+        "JobsCompleted",
+        "RowsRead",
+        "BytesWritten",
+        "QueueSeconds",
+        "ExtractionSeconds",
+        "Attempts",
+        "Retries",
+        "Resumed",
+        "Waits",
+    },
+    "notify": {"EventsPublished"},
+}
+SEARCHED = {"JobsFailed": "{Fetcher,family,service}", "ColdStart": "{Fetcher,function_name,service}"}
+FAILING = {"submit", "sweeper", "extract", "dead-letter"}
+FAMILIES = {"invalid", "refused", "unavailable", "limit", "timeout", "internal"}
+
+
+@pytest.mark.parametrize("queue", ["WorkDeadQueue", "NotificationsDeadQueue", "EventsDeadQueue"])
+def test_one_dead_letter_is_an_alarm(aws: Deployment, queue: str) -> None:
+    """R-000-76: where a function reads the queue, a letter is gone before a sample could see it waiting."""
+    mappings = aws.of_type("AWS::Lambda::EventSourceMapping").values()
+    read = any(mapping["EventSourceArn"] == f"${{{queue}.Arn}}" for mapping in mappings)
+    metric, statistic = (
+        ("NumberOfMessagesReceived", "Sum") if read else ("ApproximateNumberOfMessagesVisible", "Maximum")
+    )
+    alarm = alarm_on(aws, metric, f"${{{queue}.QueueName}}")
+    assert alarm["Statistic"] == statistic
+    assert alarm["Threshold"] == 0
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert read == (queue == "WorkDeadQueue")
+
+
+@pytest.mark.parametrize("queue", ["WorkQueue", "WorkDeadQueue", "NotificationsQueue"])
+def test_old_messages_are_an_alarm(aws: Deployment, queue: str) -> None:
+    assert alarm_on(aws, "ApproximateAgeOfOldestMessage", f"${{{queue}.QueueName}}")["Threshold"] > 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_errors_and_throttles_of_each_function_are_alarms(aws: Deployment, name: str) -> None:
+    assert alarm_on(aws, "Errors", f"${{{name}}}")["Threshold"] == 0
+    assert alarm_on(aws, "Throttles", f"${{{name}}}")["Threshold"] == 0
+
+
+def test_an_extract_near_its_timeout_is_an_alarm(aws: Deployment) -> None:
+    alarm = alarm_on(aws, "Duration", "${ExtractFunction}")
+    assert alarm["ExtendedStatistic"] == "p99"
+    assert alarm["Threshold"] == 0.9 * 1000 * aws.properties("ExtractFunction")["Timeout"]
+
+
+def test_an_event_that_is_not_published_is_an_alarm(aws: Deployment) -> None:
+    alarm = alarm_on(aws, "OutboxAgeSeconds", "${AWS::StackName}-sweeper")
+    assert alarm["Namespace"] == "Fetcher"
+    assert alarm["Statistic"] == "Maximum"
+
+
+def test_a_sweeper_as_rare_as_it_may_be_is_not_silent_to_its_alarm(aws: Deployment) -> None:
+    """R-000-74: and what is rarer than that is no schedule of this template."""
+    allowed = re.compile(aws.template["Parameters"]["SweepSchedule"]["AllowedPattern"])
+    rates = {minutes: f"rate({minutes} minute{'s' if minutes > 1 else ''})" for minutes in range(121)}
+    rarest = max(minutes for minutes, rate in rates.items() if allowed.fullmatch(rate))
+    alarm = alarm_on(aws, "Invocations", "${SweeperFunction}")
+    assert alarm["Threshold"] == 1
+    assert 60 * rarest < alarm["Period"] * alarm["EvaluationPeriods"]
+    assert not allowed.fullmatch("rate(0 minutes)")
+
+
+def test_one_event_that_is_not_published_is_seen_by_its_alarm(aws: Deployment) -> None:
+    """Design §4: between two looks at an event up to an hour passes, in which its age is in no datapoint."""
+    alarm = alarm_on(aws, "OutboxAgeSeconds", "${AWS::StackName}-sweeper")
+    assert alarm["DatapointsToAlarm"] == 1
+    between_looks = OUTBOX_CAP_MS / 1000 + 60
+    assert between_looks < alarm["Period"] * alarm["EvaluationPeriods"] <= 86_400
+
+
+def test_many_failed_jobs_are_an_alarm_whatever_failed_them(aws: Deployment) -> None:
+    metrics = [m["MetricStat"]["Metric"] for m in aws.properties("FailedJobsAlarm")["Metrics"] if "MetricStat" in m]
+    failed = [{d["Name"]: d["Value"] for d in m["Dimensions"]} for m in metrics if m["MetricName"] == "JobsFailed"]
+    assert {dimensions["family"] for dimensions in failed} == FAMILIES
+    assert {dimensions["service"] for dimensions in failed} == {"${AWS::StackName}-extract"}
+    assert len(metrics) <= 10, "CloudWatch's limit for one alarm"
+
+
+def test_every_alarm_goes_to_the_topic_and_somebody_may_subscribe(aws: Deployment) -> None:
+    assert all(alarm["AlarmActions"] == ["${AlarmTopic}"] for alarm in aws.of_type("AWS::CloudWatch::Alarm").values())
+    assert aws.of_type("AWS::SNS::Subscription") == {}
+    [mail] = deployed(AlarmEmail="ops@example.com").of_type("AWS::SNS::Subscription").values()
+    assert mail == {"TopicArn": "${AlarmTopic}", "Protocol": "email", "Endpoint": "ops@example.com"}
+
+
+def alarm_on(at: Deployment, metric: str, value: str) -> dict[str, Any]:
+    [alarm] = [
+        alarm
+        for alarm in at.of_type("AWS::CloudWatch::Alarm").values()
+        if alarm.get("MetricName") == metric and [d["Value"] for d in alarm["Dimensions"]] == [value]
+    ]
+    return alarm
+
+
+@pytest.fixture(scope="module")
+def widgets(aws: Deployment) -> list[dict[str, Any]]:
+    body = aws.properties("Dashboard")["DashboardBody"].replace("${!", "${")
+    shown: list[dict[str, Any]] = json.loads(body)["widgets"]
+    return shown
+
+
+def test_the_dashboard_shows_every_metric_that_fetcher_writes(widgets: list[dict[str, Any]]) -> None:
+    """B-53."""
+    seen: dict[str, set[str]] = {}
+    for row in (row for widget in widgets for row in widget["properties"]["metrics"]):
+        if row[0] == "Fetcher":
+            assert row[2] == "service"
+            seen.setdefault(row[3].removeprefix("${AWS::StackName}-"), set()).add(row[1])
+    assert seen == OF_SERVICE
+
+
+CODE = {
+    "submit": ("functions/submit",),
+    "sweeper": ("functions/submit/sweeper.py",),
+    "extract": ("functions/extract",),
+    "dead-letter": ("functions/extract/dead_letter.py",),
+    "notify": ("functions/notify",),
+}
+SHARED = "layers/engine/fetcher/aws/telemetry.py"
+
+
+def emitted(*places: str) -> set[str]:
+    """The metrics that code names where it counts, found in its syntax tree."""
+    files = [
+        file for place in places for file in ([ROOT / place] if place.endswith(".py") else (ROOT / place).glob("*.py"))
+    ]
+    calls = [node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    counting = [
+        call for call in calls if ast.unparse(call.func).split(".")[-1] in {"count", "add_metric", "single_metric"}
+    ]
+    named = [next((k.value for k in call.keywords if k.arg == "name"), None) or call.args[0] for call in counting]
+    inside = [part for name in named for part in ast.walk(name)]
+    return {part.value for part in inside if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def test_every_metric_that_the_template_names_is_emitted_by_its_service(
+    aws: Deployment, widgets: list[dict[str, Any]]
+) -> None:
+    """An alarm or a widget on a metric that nobody writes would be silent for ever."""
+    rows = [row for widget in widgets for row in widget["properties"]["metrics"] if row[0] == "Fetcher"]
+    named = {(row[1], row[3]) for row in rows}
+    alarms = aws.of_type("AWS::CloudWatch::Alarm").values()
+    watched = [
+        stat["MetricStat"]["Metric"] for alarm in alarms for stat in alarm.get("Metrics", ()) if "MetricStat" in stat
+    ]
+    for metric in [*alarms, *watched]:
+        if metric.get("Namespace") == "Fetcher":
+            named |= {(metric["MetricName"], d["Value"]) for d in metric["Dimensions"] if d["Name"] == "service"}
+    assert ("OutboxAgeSeconds", "${AWS::StackName}-sweeper") in named
+    for metric, service in named:
+        assert metric in emitted(*CODE[service.removeprefix("${AWS::StackName}-")], SHARED), (metric, service)
+    assert emitted(*(place for places in CODE.values() for place in places), SHARED) <= (
+        {metric for metric, _ in named} | SEARCHED.keys()
+    )
+
+
+def test_metrics_with_a_second_dimension_are_searched(widgets: list[dict[str, Any]]) -> None:
+    rows = [row[0] for widget in widgets for row in widget["properties"]["metrics"] if isinstance(row[0], dict)]
+    for metric, dimensions in SEARCHED.items():
+        [expression] = [row["expression"] for row in rows if f'"{metric}"' in row["expression"]]
+        assert dimensions in expression
+        assert {f"${{AWS::StackName}}-{service}" for service in FAILING} <= set(re.findall(r'"([^"]+)"', expression))
+    assert len(rows) == len(SEARCHED)
+
+
+def test_the_dashboard_shows_queues_and_functions_of_this_stack(aws: Deployment, widgets: list[dict[str, Any]]) -> None:
+    rows = [row for widget in widgets for row in widget["properties"]["metrics"] if not isinstance(row[0], dict)]
+    shown = {(row[1], row[3]) for row in rows}
+    for name in FUNCTIONS:
+        assert {(m, f"${{{name}}}") for m in ("Errors", "Throttles", "Duration", "ConcurrentExecutions")} <= shown
+    for queue in ("WorkQueue", "NotificationsQueue"):
+        assert ("ApproximateAgeOfOldestMessage", f"${{{queue}.QueueName}}") in shown
+    for queue in ("WorkDeadQueue", "NotificationsDeadQueue"):
+        assert ("ApproximateNumberOfMessagesVisible", f"${{{queue}.QueueName}}") in shown
+    names = set(re.findall(r"\$\{(\w+)[.}]", aws.properties("Dashboard")["DashboardBody"]))
+    assert names <= set(aws.resources)
+
+
+def test_no_widget_lies_on_another(widgets: list[dict[str, Any]]) -> None:
+    cells = [
+        (x, y)
+        for widget in widgets
+        for x in range(widget["x"], widget["x"] + widget["width"])
+        for y in range(widget["y"], widget["y"] + widget["height"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
