@@ -64,15 +64,15 @@ class Chunks:
     def page(self) -> Page | None:
         """See `Rows`. The largest row seen keeps a page from growing beyond its aim by a whole chunk."""
         bodies: list[bytes] = []
-        left, position = self._query.page_bytes, None
+        left, beside = self._query.page_bytes, list[bytes]()
         while not self.ended and (not bodies or left >= self._largest):
             taken = self._take(max(1, left // self._largest) if self._largest else 1)
-            position = self._position()
+            beside = self._beside()
             bodies += taken
             left -= sum(map(len, taken))
             if self._at == self._chunk.ntuples:
                 self._advance()
-        return Page(b",".join(bodies), len(bodies), position) if bodies else None
+        return Page(b",".join(bodies), len(bodies), self._position(bodies[-1], beside)) if bodies else None
 
     def _take(self, most: int) -> list[bytes]:
         first, self._at = self._at, min(self._at + most, self._chunk.ntuples)
@@ -81,13 +81,16 @@ class Chunks:
         self._largest = max(self._largest, *map(len, taken))
         return taken
 
-    def _position(self) -> Position:
-        """Describe the last row taken."""
+    def _beside(self) -> list[bytes]:
+        """Keep the key of the last row taken, where its JSON does not show it: its chunk may be gone soon."""
         last, value = self._at - 1, self._chunk.get_value
+        return [] if self._shown else [value(last, at) or b"" for at in range(1, len(self._query.key) + 1)]
+
+    def _position(self, body: bytes, beside: list[bytes]) -> Position:
         if self._shown:
-            return shown(self._query, value(last, 0) or b"")
-        key = enumerate(self._query.key, 1)
-        return Position(tuple((column.type, text_of(column, value(last, at) or b"")) for at, column in key))
+            return shown(self._query, body)
+        keys = zip(self._query.key, beside, strict=True)
+        return Position(tuple((column.type, text_of(column, value)) for column, value in keys))
 
     def _advance(self) -> None:
         """Take the next chunk, or the end; the server's count comes with the last rows, or else after them."""
