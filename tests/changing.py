@@ -124,18 +124,6 @@ def owed(at: int) -> list[tuple[int, int]]:
 # --- through the service
 
 
-def posted(service: Rig, name: str, tables: Mapping[str, Sequence[str]], correlation: str) -> str:
-    """Post a job that reads these fields."""
-    answer = service.post(
-        {
-            "dataRequest": {"mappedFields": {name: tables}},
-            "metadata": {"source": "payments", "correlationId": f"{correlation} {name}"},
-        }
-    )
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
-
-
 @contextmanager
 def slowly(service: Rig, job_id: str, proxy: FaultProxy) -> Iterator[None]:
     """Let a worker read at 8 MB a second; go on when it has a part of the rows, and wait for its end."""

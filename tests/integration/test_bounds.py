@@ -53,11 +53,7 @@ def sized(name: str, total: int, rows: int = ROWS) -> str:
 
 def posted(service: Rig, tables: Any, name: str, **more: Any) -> str:
     """Post a job and return its id."""
-    mapped = {"my_postgres": tables, **more}
-    body = {"dataRequest": {"mappedFields": mapped}, "metadata": {"source": "payments", "correlationId": name}}
-    answer = service.post(body)
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+    return service.posted({"my_postgres": tables, **more}, name)
 
 
 def worked(service: Rig, job_id: str, **env: str) -> tuple[Any, int]:

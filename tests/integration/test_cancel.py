@@ -16,11 +16,7 @@ pytestmark = pytest.mark.stack
 
 def posted(service: Rig, table: str, name: str) -> str:
     """Post a job and return its id."""
-    body = {
-        "dataRequest": {"mappedFields": {"my_postgres": {table: ["*"]}}},
-        "metadata": {"source": "payments", "correlationId": name},
-    }
-    return str(service.post(body).json()["jobId"])
+    return service.posted({"my_postgres": {table: ["*"]}}, name)
 
 
 def cancel(service: Rig, job_id: str) -> int:

@@ -22,7 +22,6 @@ from tests.changing import (
     datasource,
     is_one_moment,
     owed,
-    posted,
     slowly,
     stopped,
     tables_of,
@@ -83,7 +82,7 @@ def asked(database: Database, fields: list[str]) -> dict[str, list[str]]:
 
 def begun(service: Rig, database: Database, correlation: str, fields: list[str]) -> tuple[str, int]:
     """Let a worker die behind its first part; return the job and the key at which the next one goes on."""
-    job_id = posted(service, NAMES[database.kind], asked(database, fields), correlation)
+    job_id = service.posted({NAMES[database.kind]: asked(database, fields)}, f"{correlation} {database.kind}")
     key, _ = stopped(service, job_id)
     return job_id, int(key)
 
@@ -101,7 +100,7 @@ def test_the_result_is_what_one_snapshot_saw(service: Rig, database: Database) -
         late(database) as other,
     ):
         database.register(service, name, proxy.port)
-        job_id = posted(service, name, {TABLE: FIELDS, LAST: ["version"]}, "snapshot")
+        job_id = service.posted({name: {TABLE: FIELDS, LAST: ["version"]}}, f"snapshot {name}")
         with slowly(service, job_id, proxy):
             other.commit()
             writer.goes_on()

@@ -34,7 +34,6 @@ from tests.changing import (
     datasource,
     is_one_moment,
     owed,
-    posted,
     slowly,
     stopped,
     tables_of,
@@ -126,7 +125,7 @@ def test_tables_of_sql_server_are_of_one_moment_where_the_database_has_snapshots
     name = f"changing_{allowed.lower()}"
     with faulty(sql_server.to.host, sql_server.to.port) as proxy, Writer(commits(sql_server)) as writer:
         register(service, sql_server, name, proxy.port)
-        job_id = posted(service, name, {TABLE: FIELDS, LAST: ["version"]}, "snapshot")
+        job_id = service.posted({name: {TABLE: FIELDS, LAST: ["version"]}}, f"snapshot {name}")
         with slowly(service, job_id, proxy):
             writer.goes_on()
     rows, last = tables_of(service.result(service.job(job_id)))
@@ -146,7 +145,7 @@ def test_tables_of_sql_server_are_of_one_moment_where_the_database_has_snapshots
 def test_a_resumed_read_of_sql_server_has_each_row_behind_its_position_once(service: Rig, sql_server: Source) -> None:
     """R-002-2, R-002-3, R-002-19: rows before the position as the first snapshot saw them, the others as the second."""
     fill(sql_server)
-    job_id = posted(service, "my_sqlserver", {TABLE: FIELDS}, "resumed")
+    job_id = service.posted({"my_sqlserver": {TABLE: FIELDS}}, "resumed my_sqlserver")
     key, _ = stopped(service, job_id)
     assert 10 < int(key) < ROWS - 10
     for statement in changes(int(key)):

@@ -17,7 +17,7 @@ from bson import Decimal128, Int64, MaxKey, ObjectId, Timestamp
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-from tests.changing import datasource, posted, slowly, stopped, tables_of
+from tests.changing import datasource, slowly, stopped, tables_of
 from tests.faultproxy import faulty
 from tests.integration.test_crashes import finished
 from tests.rig import Rig, until
@@ -151,7 +151,7 @@ def test_what_stays_is_read_once_and_what_changes_as_it_was_at_some_moment(
     """
     with faulty(at["host"], at["port"]) as proxy:
         register(service, at, "slow_mongo", proxy.port)
-        job_id = posted(service, "slow_mongo", {COLLECTION: FIELDS}, "no snapshot")
+        job_id = service.posted({"slow_mongo": {COLLECTION: FIELDS}}, "no snapshot slow_mongo")
         with writing(collection), slowly(service, job_id, proxy):
             before = len(collection.inserted)
             until(lambda: len(collection.inserted) > before + 3, "changes while it is read")
@@ -174,7 +174,7 @@ def test_a_resumed_read_has_each_document_behind_its_position_once(registered: R
     before it, in its bracket and in others.
     """
     order = collection.order()
-    job_id = posted(registered, NAME, {COLLECTION: FIELDS}, "resumed")
+    job_id = registered.posted({NAME: {COLLECTION: FIELDS}}, f"resumed {NAME}")
     key, done = stopped(registered, job_id)
     assert 10 < done < len(IDS) - 310, key
     behind = order[done:]
@@ -201,7 +201,7 @@ def test_a_collection_with_a_type_that_is_new_at_its_end_is_read_from_the_beginn
     """R-002-13: the plan names the types of the first and the last documents, and of another plan no checkpoint is
     used: still each document once, as it is now.
     """
-    job_id = posted(registered, NAME, {COLLECTION: FIELDS}, "another type")
+    job_id = registered.posted({NAME: {COLLECTION: FIELDS}}, f"another type {NAME}")
     stopped(registered, job_id)
     collection.of.insert_one(document(len(IDS), Timestamp(1, 1), 9))
     collection.of.update_one({"n": collection.order()[0]}, {"$set": {"version": 9}})

@@ -22,14 +22,6 @@ MARGIN_SECONDS = 60
 """Of the Lambda's time, kept for the hand-over; what is above it is an attempt's."""
 
 
-def body(tables: Mapping[str, Any], name: str, datasource: str = "my_postgres") -> dict[str, Any]:
-    """A job that is like no other."""
-    return {
-        "dataRequest": {"mappedFields": {datasource: tables}},
-        "metadata": {"source": "payments", "correlationId": name},
-    }
-
-
 @pytest.fixture(scope="module")
 def undisturbed(service: Rig) -> dict[str, bytes]:
     """The bytes that each job gives when nothing goes wrong."""
@@ -41,9 +33,7 @@ TABLES = {"small": SMALL, "large": LARGE}
 
 def posted(service: Rig, tables: Mapping[str, Any], name: str, datasource: str = "my_postgres") -> str:
     """Post a job and return its id."""
-    answer = service.post(body(tables, name, datasource))
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+    return service.posted({datasource: tables}, name)
 
 
 def killed(service: Rig, job_id: str, point: Point) -> None:
@@ -162,14 +152,16 @@ def test_a_live_lease_is_not_taken(service: Rig) -> None:
 
 def test_a_large_body_is_kept_in_s3_and_reads_back_the_same(service: Rig) -> None:
     """R-000-12: over 100 KB the item carries a reference only."""
-    request = body(SMALL, "large body")
     values = [f"{n:0200d}" for n in range(600)]
-    request["dataRequest"]["filters"] = {"my_postgres": {"public.accounts": {"email": {"nin": values}}}}
-    answer = service.post(request)
+    asked = {
+        "mappedFields": {"my_postgres": SMALL},
+        "filters": {"my_postgres": {"public.accounts": {"email": {"nin": values}}}},
+    }
+    answer = service.post({"dataRequest": asked, "metadata": {"source": "payments", "correlationId": "large body"}})
     assert answer.status == 202, answer
     job_id = answer.json()["jobId"]
     assert f"requests/default/{job_id}.json" in service.objects()
-    assert service.job(job_id)["filters"] == request["dataRequest"]["filters"]
+    assert service.job(job_id)["filters"] == asked["filters"]
     assert all(len(json.dumps(item, default=str)) < 16_000 for item in service.items())
     finished(service, job_id)
 

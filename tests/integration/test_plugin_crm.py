@@ -226,7 +226,7 @@ def test_every_route_knows_it(crm: Rig) -> None:
 
 
 def test_bad_members_are_reported_by_name_and_no_secret_is_anywhere(crm: Rig) -> None:
-    """Task: `/readyz` and the log name variables; values are in neither, nor in an answer, item or event."""
+    """`/readyz` and the log name variables; values are in neither, nor in an answer, item or event."""
     ready = crm.http("GET", "/readyz")
     assert ready.status == 503
     check = ready.json()["checks"]["datasources"]

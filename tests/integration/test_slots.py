@@ -30,13 +30,7 @@ def connections(service: Rig) -> dict[str, str]:
 
 def posted(service: Rig, name: str, *datasources: str, table: str = "slow") -> str:
     """Post a job that reads a slow view of these datasources."""
-    body = {
-        "dataRequest": {"mappedFields": {datasource: {table: ["*"]} for datasource in datasources}},
-        "metadata": {"source": "payments", "correlationId": name},
-    }
-    answer = service.post(body)
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+    return service.posted({datasource: {table: ["*"]} for datasource in datasources}, name)
 
 
 def held(service: Rig) -> dict[str, list[str]]:
@@ -305,11 +299,7 @@ def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> Non
     drained(service)
     view(service, "broken", "SELECT 1 / (n - 3) AS n FROM generate_series(1, 5) n")
     table = "broken" if end == "failed" else "slow"
-    body = {
-        "dataRequest": {"mappedFields": {name: {table: ["*"]} for name in ("one", "two")}},
-        "metadata": {"source": "payments", "correlationId": f"end {end}"},
-    }
-    job_id = service.post(body).json()["jobId"]
+    job_id = posted(service, f"end {end}", "one", "two", table=table)
     if end in {"completed", "failed"}:
         service.invoke(EXTRACT, work_event(job_id))
     else:

@@ -24,13 +24,7 @@ $$ BEGIN RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; E
 
 def posted(service: Rig, datasource: str, table: str, name: str) -> str:
     """Post a job and return its id."""
-    body = {
-        "dataRequest": {"mappedFields": {datasource: {table: ["*"]}}},
-        "metadata": {"source": "payments", "correlationId": name},
-    }
-    answer = service.post(body)
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+    return service.posted({datasource: {table: ["*"]}}, name)
 
 
 def worked(service: Rig, job_id: str, generation: int = 0, **env: str) -> str:

@@ -34,14 +34,7 @@ def behind_a_proxy(service: Rig, database: Database, name: str, rows: int = ROWS
 def post(service: Rig, database: Database, name: str, correlation: str) -> str:
     """Post a job that reads all of `wires`."""
     table = "public.wires" if database.kind == "postgresql" else "wires"
-    answer = service.post(
-        {
-            "dataRequest": {"mappedFields": {name: {table: ["*"]}}},
-            "metadata": {"source": "payments", "correlationId": correlation},
-        }
-    )
-    assert answer.status == 202, answer
-    return str(answer.json()["jobId"])
+    return service.posted({name: {table: ["*"]}}, correlation)
 
 
 def worked(service: Rig, job_id: str, **env: str) -> Any:

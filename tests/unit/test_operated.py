@@ -48,7 +48,7 @@ def named(found: Operated) -> Any:
 
 
 def test_without_a_secret_only_the_environment_counts() -> None:
-    """As ever: no call is made."""
+    """No call is made."""
     secrets = Secrets(error("InternalServiceError"))
     found = Operated(MEMBERS, lambda: secrets)
     assert named(found).secret.password == "canary"
@@ -78,7 +78,7 @@ def test_a_secret_holds_the_same_variables_and_the_environment_comes_first() -> 
 def test_what_cannot_be_used_is_named_and_never_shown(
     answer: str | Exception, problems: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Task: a bad member by its name; a bad secret by the variable that names it."""
+    """A bad member by its name; a bad secret by the variable that names it."""
     found = operated(Secrets(answer)).internals()
     assert len(found.problems) == len(problems)
     for problem, start in zip(found.problems, problems, strict=True):
