@@ -12,9 +12,7 @@ from submit.services import Services
 
 def accepted_view(extraction: Extraction, *, new: bool) -> dict[str, Any]:
     """The answer to a post: enough to follow the job."""
-    message = (
-        "Job accepted and queued" if new else "The same request was made less than five minutes ago; this is its job"
-    )
+    message = "Job accepted and queued" if new else "The same request was made a short while ago; this is its job"
     return {
         "jobId": extraction.id,
         "status": str(extraction.status),

@@ -90,6 +90,7 @@ class Due:
 
 
 def key(tenant: str, extraction_id: str) -> dict[str, str]:
+    """Name the record of an extraction; its request and its event have the same `PK`."""
     return {"PK": f"T#{tenant}#EXTRACTION#{extraction_id}", "SK": "META"}
 
 
@@ -100,22 +101,27 @@ def owner(item_key: Mapping[str, str]) -> tuple[str, str]:
 
 
 def lock_key(tenant: str, request_hash: str) -> dict[str, str]:
+    """Name the lock of all requests that are the same."""
     return {"PK": f"T#{tenant}#HASH#{request_hash}", "SK": "LOCK"}
 
 
 def marker_key(tenant: str, connection_id: str, extraction_id: str) -> dict[str, str]:
+    """Name the marker of a connection that an extraction uses until its end."""
     return {"PK": f"T#{tenant}#SOURCE#{connection_id}", "SK": f"ACTIVE#{extraction_id}"}
 
 
 def marker(tenant: str, connection_id: str, extraction_id: str, created_ms: int) -> dict[str, Any]:
+    """Render a marker; one that nobody deletes goes with the record."""
     return {**marker_key(tenant, connection_id, extraction_id), "expiresAt": created_ms // 1000 + KEEP_SECONDS}
 
 
 def shard(extraction_id: str) -> str:
+    """Spread what the sweeper looks for over the partitions of its index."""
     return f"ACTIVE#{crc32(extraction_id.encode()) % SHARDS}"
 
 
 def new_item(job: Accepted, look_at: int) -> dict[str, Any]:
+    """Render the record of a new extraction; the sweeper looks at it from `look_at` on, in milliseconds."""
     created = rfc3339(job.created_ms)
     return {
         **key(job.tenant, job.id),
@@ -140,12 +146,14 @@ def new_item(job: Accepted, look_at: int) -> dict[str, Any]:
 
 
 def request_item(job: Accepted) -> dict[str, Any]:
+    """Render the request, or where it is in S3, beside the record: lists and heartbeats need not carry it."""
     body = {"request": job.request} if job.request is not None else {"requestKey": job.request_key}
     expires = job.created_ms // 1000 + KEEP_SECONDS
     return {**key(job.tenant, job.id), "SK": "REQUEST", "metadata": job.metadata, "expiresAt": expires, **body}
 
 
 def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int, look_at: int) -> dict[str, Any]:
+    """Render the terminal event; the sweeper looks at it from `look_at` on until it is published."""
     return {
         **key(extraction.tenant, extraction.id),
         "SK": OUTBOX,
@@ -162,6 +170,7 @@ def outbox_item(extraction: Extraction, detail: Mapping[str, Any], now: int, loo
 
 
 def outbox_from(item: Mapping[str, Any]) -> Outbox:
+    """Read what `outbox_item` rendered."""
     return Outbox(
         tenant=item["tenant"],
         extraction_id=item["extractionId"],

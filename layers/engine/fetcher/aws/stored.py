@@ -46,14 +46,17 @@ class Stored:
 
 
 def key(tenant: str, connection_id: str) -> dict[str, str]:
+    """Name the record of a connection."""
     return {"PK": f"T#{tenant}#CONNECTION#{connection_id}", "SK": "META"}
 
 
 def name_key(tenant: str, name: str) -> dict[str, str]:
+    """Name the item that keeps a connection's name unique in its tenant."""
     return {"PK": f"T#{tenant}#CONNECTIONNAME#{name}", "SK": "UNIQUE"}
 
 
 def name_item(stored: Stored) -> dict[str, Any]:
+    """Render that item: it leads from the name to the connection."""
     return {**name_key(stored.tenant, stored.connection.name), "connectionId": stored.id}
 
 

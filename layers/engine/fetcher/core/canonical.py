@@ -11,7 +11,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from fetcher.core.problems import Path, Report
+from fetcher.core.problems import NOT_JSON, Path, Report
 from fetcher.errors import InvalidRequestError, Problem
 
 MAX_DEPTH = 32
@@ -19,7 +19,6 @@ MAX_NUMBER_LENGTH = 1_000
 MAX_EXPONENT = 1_000
 """Three times the range of a double. Without a bound, `1e999999999` as an integer would fill the memory."""
 
-NOT_JSON = "FET-0001"
 TOO_MUCH = "FET-0401"
 
 _DEPTH = f"nesting is deeper than {MAX_DEPTH} levels; flatten it"

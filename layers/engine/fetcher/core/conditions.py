@@ -5,11 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 from fetcher.core.canonical import Number
-from fetcher.core.problems import Path, Report
+from fetcher.core.problems import BAD_SELECTION, Path, Report
 from fetcher.core.shapes import members, name_fault
 from fetcher.model import OPERATORS, Condition, Limits, Operator
 
-BAD_SELECTION = "FET-0401"
 UNKNOWN_OPERATOR = "FET-2001"
 BAD_OPERAND = "FET-2002"
 

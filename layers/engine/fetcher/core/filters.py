@@ -28,7 +28,8 @@ from uuid import UUID
 from fetcher.errors import SCHEMA_VALIDATION, InvalidRequestError, Where
 from fetcher.model import Column, Condition, Encoding, Operator, TypedCondition
 
-BAD_SELECTION = "FET-2010"
+UNFIT = "FET-2010"
+"""The code of what a source does not have or cannot compare: a failed job's, since no request is held against one."""
 
 SETS: frozenset[Operator] = frozenset({"eq", "ne", "in", "nin"})
 """The operators that compare for equality, and so take null and values without an order."""
@@ -63,7 +64,7 @@ def typed(column: Column, condition: Condition, where: Where) -> TypedCondition:
         values = _values(column.encoding, condition)
     except (ValueError, OverflowError):
         # A cause would quote the value, which may be personal, in the log.
-        raise InvalidRequestError(SCHEMA_VALIDATION, code=BAD_SELECTION, where=where) from None
+        raise InvalidRequestError(SCHEMA_VALIDATION, code=UNFIT, where=where) from None
     return TypedCondition(column, condition.operator, values)
 
 

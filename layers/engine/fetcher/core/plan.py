@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fetcher.core.canonical import dumps
-from fetcher.core.filters import BAD_SELECTION, typed
+from fetcher.core.filters import UNFIT, typed
 from fetcher.core.limits import DEFAULTS
 from fetcher.errors import SCHEMA_VALIDATION, InvalidRequestError, Where
 from fetcher.model import (
@@ -145,7 +145,7 @@ def _query(datasource: str, selection: Selection, table: Table, naming: Naming) 
 
 
 def _unknown(where: Where) -> InvalidRequestError:
-    return InvalidRequestError(SCHEMA_VALIDATION, code=BAD_SELECTION, where=where)
+    return InvalidRequestError(SCHEMA_VALIDATION, code=UNFIT, where=where)
 
 
 def _once(columns: Iterable[Column]) -> tuple[Column, ...]:

@@ -2,6 +2,10 @@
 
 from fetcher.errors import InvalidRequestError, Problem
 
+NOT_JSON = "FET-0001"
+BAD_SELECTION = "FET-0401"
+"""Codes that every part of a request shares; docs/api.md has all of them."""
+
 SHOWN = 100
 """So many problems are spelled out; the rest is counted, which keeps the answer small."""
 

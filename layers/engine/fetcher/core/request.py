@@ -6,7 +6,7 @@ from typing import Any
 from fetcher.core import conditions
 from fetcher.core.canonical import dumps
 from fetcher.core.limits import DEFAULTS
-from fetcher.core.problems import Path, Report
+from fetcher.core.problems import BAD_SELECTION, NOT_JSON, Path, Report
 from fetcher.core.shapes import members, name_fault, only
 from fetcher.errors import InvalidRequestError, Problem
 from fetcher.model import WILDCARD, Limits, Request, Selection
@@ -15,8 +15,6 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 MAX_METADATA_BYTES = 8 * 1024
 """An event carries the metadata; within this bound it always fits EventBridge's entry."""
 
-NOT_JSON = "FET-0001"
-BAD_SELECTION = "FET-0401"
 BAD_METADATA = "FET-0402"
 TOO_LARGE = "FET-2003"
 

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fetcher.core.problems import Path, Report, pointer
+from fetcher.core.problems import BAD_SELECTION, NOT_JSON, Path, Report, pointer
 from fetcher.core.shapes import members, name_fault, only
 from fetcher.errors import InvalidRequestError, Problem, Where
 from fetcher.model import WILDCARD, Limits, Selection
 
-NOT_JSON = "FET-0001"
-BAD_SELECTION = "FET-0401"
 MISSING = "FET-0402"
 TOO_MANY = "FET-1061"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fetcher.core.filters import BAD_SELECTION
+from fetcher.core.filters import UNFIT
 from fetcher.engines._mongodb.candidates import of
 from fetcher.engines._mongodb.names import path_of
 from fetcher.errors import SCHEMA_VALIDATION, InvalidRequestError, Where
@@ -34,7 +34,7 @@ def _condition(condition: TypedCondition) -> Filter:
         return _translated(condition)
     except ValueError as error:
         where = Where(field=condition.column.name)
-        raise InvalidRequestError(SCHEMA_VALIDATION, code=BAD_SELECTION, where=where) from error
+        raise InvalidRequestError(SCHEMA_VALIDATION, code=UNFIT, where=where) from error
 
 
 def _translated(condition: TypedCondition) -> Filter:
