@@ -58,7 +58,7 @@ class Statement:
             parts += [*self._selecting(text, plain), constant]
             text, size, constant = (value.sql, value.width, "") if value.finish is None else ("", 0, "")
             parts += self._selecting(value.sql, value.finish) if value.finish is not None else []
-        return [*parts, *self._selecting(text, plain), constant + ("}" if columns else "{}"[1:])]
+        return [*parts, *self._selecting(text, plain), constant + "}"]
 
     def _selecting(self, sql: str, finish: Finish) -> list[Part]:
         if not sql:
