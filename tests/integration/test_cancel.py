@@ -40,7 +40,7 @@ def _at_speed(progress: Any) -> Any:
 
 
 def test_a_queued_job_ends_at_once(service: Rig) -> None:
-    """also while queued; the message that comes later has no effect."""
+    """Also while queued; the message that comes later has no effect."""
     job_id = posted(service, "public.accounts", "queued")
     assert cancel(service, job_id) == 202
     assert ended_canceled(service, job_id)
@@ -50,7 +50,7 @@ def test_a_queued_job_ends_at_once(service: Rig) -> None:
 
 
 def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> None:
-    """within two seconds and one page."""
+    """Within two seconds and one page."""
     view(
         service,
         "canceled",

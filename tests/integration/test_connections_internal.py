@@ -54,7 +54,7 @@ def operated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_the_operators_datasource_is_visible_everywhere(operated: Rig) -> None:
-    """in list, get, test, schema and validation."""
+    """In list, get, test, schema and validation."""
     listed = operated.http("GET", PATH, x_product_name="sales").json()["items"]
     assert [item["configName"] for item in listed] == ["dead", "ledger"]
     own = operated.http("GET", f"{PATH}/{LEDGER}")
@@ -214,7 +214,7 @@ def test_a_reference_outlives_a_patch_and_can_be_replaced(operated: Rig) -> None
 
 
 def test_a_secret_that_is_not_the_tenants_is_refused(operated: Rig) -> None:
-    """anything else is 400, in create and in patch; also our own master secret."""
+    """Anything else is 400, in create and in patch; also our own master secret."""
     own = registered(operated, "referred_3").json()["id"]
 
     def both(secret_id: str) -> list[tuple[Answer, str]]:

@@ -77,7 +77,7 @@ def test_a_schema_of_other_schemas_has_names_that_a_job_takes(service: Rig) -> N
 
 
 def test_a_schema_is_asked_for_anew_and_refreshes_the_cache(service: Rig) -> None:
-    """the cache is not used, then refreshed; a validation that misses asks the source once."""
+    """The cache is not used, then refreshed; a validation that misses asks the source once."""
     connection = registered(service, "cached").json()["id"]
     assert validate(service, {"cached": {"accounts": ["id"]}}).status == 200
     first = cached(service, connection)

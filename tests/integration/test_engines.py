@@ -91,7 +91,7 @@ def test_three_engines_in_one_job(registered: Rig) -> None:
 def test_a_result_that_another_completes_is_described_as_by_its_reader(registered: Rig, stack: Stack) -> None:
     """R-000-73: what no sample showed is named in the manifest, also when the reader died behind its seal."""
     at = stack["databases"]["my_mongo"]
-    with pymongo.MongoClient(
+    with pymongo.MongoClient[dict[str, Any]](
         at["host"], at["port"], username=at["user"], password=at["password"], directConnection=True
     ) as client:
         client[at["database"]]["sealed"].insert_many([{"_id": n, "text": "x" * 200_000} for n in range(50)])

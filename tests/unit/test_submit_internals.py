@@ -114,7 +114,7 @@ def test_defaults() -> None:
 def test_a_bad_variable_costs_its_datasource_and_is_named_without_its_value(
     changed: dict[str, str | None], named: str
 ) -> None:
-    """reported, and the name stays the operator's: nothing else may answer for it."""
+    """Reported, and the name stays the operator's: nothing else may answer for it."""
     found = read({**env(**changed), **env("2", CONFIG_NAME="other")})
     [problem] = found.problems
     assert problem.startswith(f"DATASOURCE_1_{named} ")
@@ -158,7 +158,7 @@ def test_a_datasource_belongs_to_one_tenant() -> None:
 def test_the_operators_host_may_be_private_and_nothing_else_that_is_refused(
     host: str, internal: bool, registered: bool
 ) -> None:
-    """exempt from the private ranges' rule as the operator set it; metadata services stay closed."""
+    """Exempt from the private ranges' rule as the operator set it; metadata services stay closed."""
     sources = Sources(Vault(None, ""), load({}))
     operators = read(env(HOST=host)).of("default")[0]
     for stored, passes in ((operators, internal), (replace(operators, secret=Sealed("", "")), registered)):

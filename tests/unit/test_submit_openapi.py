@@ -44,7 +44,7 @@ def validator(document: dict[str, Any], schema: dict[str, Any]) -> Draft202012Va
 
 
 def test_the_committed_description_is_the_codes() -> None:
-    """checked for drift; write it anew with `python -m submit.describe > infra/openapi.json`."""
+    """Checked for drift; write it anew with `python -m submit.describe > infra/openapi.json`."""
     assert COMMITTED.read_text() == described()
 
 
@@ -61,7 +61,7 @@ def test_every_route_is_described_once(document: dict[str, Any]) -> None:
 
 
 def test_every_answer_has_an_example_of_its_shape(document: dict[str, Any]) -> None:
-    """examples for every status."""
+    """Examples for every status."""
     seen = 0
     for _, media, content in contents(document):
         examples = [content["example"]] if "example" in content else []
@@ -98,7 +98,7 @@ def test_problems_stand_under_their_status_and_in_one_shape(document: dict[str, 
 
 
 def test_everything_but_the_status_routes_is_protected(document: dict[str, Any]) -> None:
-    """a scope for each route."""
+    """A scope for each route."""
     for _, path, operation in operations(document):
         if not path.startswith("/v1/"):
             assert operation["security"] == []
