@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from tests.contract.serving import served
 
-REFUSE, REDIRECT, DATA = 4, 5, 6
+CONNECT, REFUSE, REDIRECT, DATA = 1, 4, 5, 6
 HEADER, DATA_FLAGS, CONNECT_DATA = 8, 2, 24
 
 Answer = Callable[[socket.socket], None]
@@ -45,6 +45,8 @@ def _packet(kind: int, body: bytes) -> bytes:
 def _described(words: BinaryIO) -> bytes:
     """Read what a client connects to: a text at the end of its first packet, or, if it is longer, in a second one."""
     head = words.read(HEADER)
+    if head[2:5] != bytes([0, 0, CONNECT]):  # another protocol's greeting, or nobody
+        return head
     (length,) = unpack_from(">H", head)
     body = head + words.read(length - HEADER)
     size, at = unpack_from(">HH", body, CONNECT_DATA)
