@@ -22,7 +22,8 @@ sam := __SAM_CLI_APP_DIR=.venvs/sam .venvs/sam/bin/sam
 resolve := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --custom-compile-command "make lock" $(ARGS)
 
-.PHONY: help demo dashboard up down test soak check fix bench openapi build deploy lock clean venvs servers
+.PHONY: help demo dashboard up down test soak check lint types template fix bench openapi build deploy lock clean
+.PHONY: needs venvs servers
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
@@ -39,18 +40,24 @@ down: $(DEV) ## End exactly what `make up` started
 	@$(LOCAL) down $(ARGS)
 
 test: venvs servers $(TDS) ## Run every test
-	@# More processes than cores: the tests wait for servers, leases and messages half of the time.
-	.venv/bin/pytest -n 4 --dist loadfile $(ARGS)
+	@# More processes than cores: many tests wait for servers, leases and messages. tests/sharing.py says who runs what.
+	.venv/bin/pytest -n 5 --dist loadfile $(ARGS)
 
 soak: venvs servers $(TDS) ## Run the long proofs: every kill, many jobs with faults (make test leaves them out)
 	.venv/bin/pytest -m soak -n logical --maxprocesses 2 --dist loadfile $(ARGS)
 	@cat .local/soak.md
 
-check: $(DEV) $(SAM) ## Format, lint, types, imports, template
+check: lint types template ## Format, lint, types, imports, template
+
+lint: $(DEV)
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy .
 	.venv/bin/lint-imports
+
+types: $(DEV)
+	.venv/bin/mypy .
+
+template: $(SAM)
 	AWS_DEFAULT_REGION=us-east-1 $(sam) validate --lint
 
 fix: $(DEV) ## Format, and fix what can be fixed
@@ -87,6 +94,9 @@ servers:
 		status=$$?; rm -f $(POSTGRESQL_POLICY); exit $$status; }
 	@command -v mariadbd >/dev/null || test -x /usr/sbin/mariadbd || ! command -v apt-get >/dev/null || test "$$(id -u)" != 0 || \
 		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(PACKAGES) >/dev/null; }
+
+# Everything that checks and tests need but the layer, whose recipe asks apt-get too: so `make -j check needs` may be.
+needs: servers $(DEV) $(STACK) $(LAMBDA) $(SAM) $(MONGO) $(TDS)
 
 # Everything that the local stack runs on.
 venvs: $(DEV) $(STACK) $(LAMBDA) $(MONGO)
