@@ -27,12 +27,21 @@ LASTS: Mapping[str, float] = {
     "postgresql": 180,
     "sqlserver": 200,
     "tests/infra/test_layer.py": 100,
+    "tests/integration/test_bounds.py": 270,
+    "tests/integration/test_changing.py": 270,
     "tests/integration/test_cloud_faults.py": 650,
-    "tests/integration/test_kills_around.py": 350,
-    "tests/integration/test_kills_parts.py": 250,
-    "tests/integration/test_kills_worker.py": 400,
+    "tests/integration/test_crashes.py": 320,
+    "tests/integration/test_duplicates.py": 220,
+    "tests/integration/test_frozen.py": 210,
+    "tests/integration/test_kills_around.py": 390,
+    "tests/integration/test_kills_parts.py": 700,
+    "tests/integration/test_kills_worker.py": 420,
+    "tests/integration/test_plugin_crm.py": 270,
+    "tests/integration/test_retry_by_hand.py": 190,
+    "tests/integration/test_slots.py": 240,
+    "tests/integration/test_stack.py": 250,
 }
-A_TEST_LASTS: Mapping[str, float] = {"tests/integration/": 4, "tests/": 0.1}
+A_TEST_LASTS: Mapping[str, float] = {"tests/integration/": 2, "tests/": 0.1}
 """Seconds on a busy machine, of the longest units and of one test of any other. They only say what begins first: what
 begins last should be short, or most of the processes wait for one."""
 

@@ -28,4 +28,4 @@ def test_what_lasts_long_exists_and_begins_before_the_rest() -> None:
     """A file that was renamed would begin among the last."""
     for name in LASTS:
         assert name in KINDS or (ROOT / name).is_file(), name
-    assert lasts("tests/integration/test_any.py", 10) > lasts("tests/unit/test_any.py", 300)
+    assert lasts("tests/integration/test_any.py", 10) > lasts("tests/unit/test_any.py", 100)
