@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
 from fetcher.aws import gates, slots
-from fetcher.aws.dynamo import spell
+from fetcher.aws.spelling import spell
 from fetcher.core.faults import ARMED, Point
 from fetcher.core.lifecycle import TABLE
 from fetcher.core.rules import Rule

@@ -11,15 +11,15 @@ write numbers that nobody lists.
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
 from extract.reading import Opened
+from extract.sealed import SealedUpload, restored, sealed_upload, to_item
 from extract.services import Services
 from fetcher import __version__
 from fetcher.aws import results
@@ -74,7 +74,7 @@ class Storing:
 
     def _stored(self, reader: Reader, plan_digest: str) -> Completed:
         extraction = self._heart.extraction
-        if (sealed := _sealed_upload(extraction, plan_digest)) is not None:
+        if (sealed := sealed_upload(extraction, plan_digest)) is not None:
             with during("sealing"):
                 return self._completed(sealed, reader)
         checkpoint = self._begun(extraction, plan_digest)
@@ -154,7 +154,7 @@ class Storing:
             writer.end()
         upload.close()
         self._stop.check()
-        self._heart.seal(_sealed(upload.parts, checkpoint.plan_digest, datasources))
+        self._heart.seal(to_item(upload.parts, checkpoint.plan_digest, datasources))
         reach(Point.SEALED)
         upload.complete()
         reach(Point.STORED)
@@ -164,7 +164,7 @@ class Storing:
         )
         return self._described(entry, datasources, checkpoint)
 
-    def _completed(self, sealed: "_SealedUpload", reader: Reader) -> Completed:
+    def _completed(self, sealed: SealedUpload, reader: Reader) -> Completed:
         """Complete what an earlier attempt sealed: the same list, the same bytes."""
         checkpoint, parts = sealed.checkpoint, sealed.parts
         count("Resumed")
@@ -177,7 +177,7 @@ class Storing:
         proof = self._read_back(checkpoint.key, parts)
         size = sum(part.size for part in parts)
         entry = ResultEntry(checkpoint.key, size, proof.sha256, proof.hmac, self._signer.version, chunks_of(parts))
-        return self._described(entry, _unsealed(sealed.datasources, reader), checkpoint)
+        return self._described(entry, restored(sealed.datasources, reader), checkpoint)
 
     def _read_back(self, key: str, parts: Sequence[Part]) -> Seal:
         return results.read_back(self._services.s3, self._bucket, key, parts, self._signer.key)
@@ -234,56 +234,3 @@ def _meter(limit: int, checkpoint: Checkpoint) -> Meter:
     if checkpoint.mark is None:
         return Meter(limit)
     return Meter(limit, sum(part.size for part in checkpoint.parts), sum(checkpoint.mark.rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _SealedUpload:
-    """A multipart list that may become the object, and what was read for it."""
-
-    checkpoint: Checkpoint
-    upload_id: str
-    parts: tuple[Part, ...]
-    datasources: Sequence[Mapping[str, Any]]
-
-
-def _sealed_upload(extraction: Extraction, plan_digest: str) -> _SealedUpload | None:
-    """Find the multipart list of this very plan that an earlier attempt fixed, if one did."""
-    checkpoint, sealed = extraction.checkpoint, extraction.sealed
-    if extraction.phase != "seal" or checkpoint is None or checkpoint.upload_id is None or sealed is None:
-        return None
-    if sealed["planDigest"] != plan_digest:
-        return None
-    parts = tuple(Part(**part) for part in sealed["parts"])
-    return _SealedUpload(checkpoint, checkpoint.upload_id, parts, sealed["datasources"])
-
-
-def _sealed(parts: Sequence[Part], plan_digest: str, datasources: Sequence[DatasourceEntry]) -> dict[str, Any]:
-    """What whoever completes the upload needs to describe it."""
-    return {
-        "parts": [asdict(part) for part in parts],
-        "planDigest": plan_digest,
-        "datasources": [
-            {
-                "name": datasource.name,
-                "kind": datasource.kind,
-                "isolation": datasource.isolation,
-                "snapshots": datasource.snapshots,
-                "rows": [table.rows for table in datasource.tables],
-            }
-            for datasource in datasources
-        ],
-    }
-
-
-def _unsealed(datasources: Sequence[Mapping[str, Any]], reader: Reader) -> tuple[DatasourceEntry, ...]:
-    """Describe again what was read before the seal."""
-    return tuple(
-        DatasourceEntry(
-            name=entry["name"],
-            kind=entry["kind"],
-            isolation=entry["isolation"],
-            tables=reader.tables(entry["name"], entry["rows"]),
-            snapshots=entry["snapshots"],
-        )
-        for entry in datasources
-    )

@@ -1,4 +1,4 @@
-"""Rules and items as DynamoDB spells them, and the three ways a write can end.
+"""Items as DynamoDB holds them, and the three ways a write can end.
 
 A conditional write succeeds, is refused by its condition (`Refused`, which brings the item as it was),
 or is unsure. Unsure transactions are repeated with the same token and the same bytes, which DynamoDB
@@ -9,43 +9,19 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from random import random
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from fetcher.aws.errors import CONDITION, CONFLICT
-from fetcher.core.rules import (
-    Absent,
-    Add,
-    Condition,
-    Drop,
-    Either,
-    Equal,
-    Every,
-    Given,
-    Keep,
-    Less,
-    NotAbove,
-    Present,
-    Put,
-    Rule,
-    given_value,
-)
+from fetcher.aws.spelling import spell, spell_condition
+from fetcher.core.rules import Condition, Given, Rule
 
 T = TypeVar("T")
 _TRIES = 6
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
-
-
-class Spelled(TypedDict, total=False):
-    """The expression members of a DynamoDB write."""
-
-    ConditionExpression: str
-    UpdateExpression: str
-    ExpressionAttributeNames: dict[str, str]
-    ExpressionAttributeValues: dict[str, Any]
 
 
 class Refused(Exception):  # noqa: N818 - an answer that callers match on, not a failure
@@ -86,83 +62,6 @@ def _plain(value: Any) -> Any:
             return value
         case _:
             return int(value)
-
-
-class _Speller:
-    """Collects names and values while an expression is written; every name is aliased."""
-
-    def __init__(self, given: Given) -> None:
-        self.given = given
-        self.names: dict[str, str] = {}
-        self.values: dict[str, Any] = {}
-
-    def name(self, attribute: str) -> str:
-        self.names[f"#{attribute}"] = attribute
-        return f"#{attribute}"
-
-    def value(self, value: Any) -> str:
-        mark = f":v{len(self.values)}"
-        self.values[mark] = _serialize(given_value(value, self.given))
-        return mark
-
-    def condition(self, condition: Condition) -> str:  # noqa: PLR0911 - one line a case of a closed set
-        match condition:
-            case Every(terms):
-                return self.joined(" AND ", terms)
-            case Either(terms):
-                return self.joined(" OR ", terms)
-            case Present(attribute):
-                return f"attribute_exists({self.name(attribute)})"
-            case Absent(attribute):
-                return f"attribute_not_exists({self.name(attribute)})"
-            case Equal(attribute, value):
-                return f"{self.name(attribute)} = {self.value(value)}"
-            case Less(attribute, value):
-                return f"{self.name(attribute)} < {self.value(value)}"
-            case NotAbove(attribute, value):
-                return f"{self.name(attribute)} <= {self.value(value)}"
-
-    def joined(self, word: str, terms: Sequence[Condition]) -> str:
-        """Join terms; DynamoDB refuses parentheses around a single one as redundant."""
-        spelled = [self.condition(term) for term in terms]
-        return spelled[0] if len(spelled) == 1 else "(" + word.join(spelled) + ")"
-
-    def update(self, rule: Rule) -> str:
-        sets: list[str] = []
-        removes: list[str] = []
-        for write in rule.writes:
-            name = self.name(write.attribute)
-            match write:
-                case Put(_, value):
-                    sets.append(f"{name} = {self.value(value)}")
-                case Keep(_, value):
-                    sets.append(f"{name} = if_not_exists({name}, {self.value(value)})")
-                case Add(_, amount):
-                    sets.append(f"{name} = if_not_exists({name}, {self.value(0)}) + {self.value(amount)}")
-                case Drop():
-                    removes.append(name)
-        clauses = ["SET " + ", ".join(sets)] if sets else []
-        if removes:
-            clauses.append("REMOVE " + ", ".join(removes))
-        return " ".join(clauses)
-
-    def spelled(self, **expressions: str) -> Spelled:
-        spelled: Spelled = {"ExpressionAttributeNames": self.names, **expressions}  # type: ignore[typeddict-item] # from keywords
-        if self.values:
-            spelled["ExpressionAttributeValues"] = self.values
-        return spelled
-
-
-def spell(rule: Rule, given: Given) -> Spelled:
-    """Spell a rule as the members of an UpdateItem or of an Update in a transaction."""
-    speller = _Speller(given)
-    return speller.spelled(ConditionExpression=speller.condition(rule.when), UpdateExpression=speller.update(rule))
-
-
-def spell_condition(condition: Condition, given: Given) -> Spelled:
-    """Spell a condition alone, for a Put, a Delete or a check."""
-    speller = _Speller(given)
-    return speller.spelled(ConditionExpression=speller.condition(condition))
 
 
 def token(*parts: str) -> str:
