@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from extract.attempt import attempt
 from extract.services import services
 from fetcher.aws import queues
-from fetcher.aws.telemetry import logger, metrics
+from fetcher.aws.telemetry import about, logger, metrics
 from fetcher.core.faults import Point, reach
 
 LONGEST_HIDDEN = 60
@@ -29,7 +29,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
     def handle(record: SQSRecord) -> None:
         try:
             message = queues.read(record.body)
-            logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+            about(message)
             attempt(services(), message, context.get_remaining_time_in_millis() / 1000)
         except Exception:
             logger.exception("the attempt failed; its message comes back")

@@ -11,7 +11,7 @@ from extract.services import Services, services
 from fetcher.aws import ending, queues
 from fetcher.aws.records import Failed
 from fetcher.aws.sweeping import stalled_error
-from fetcher.aws.telemetry import logger, metrics
+from fetcher.aws.telemetry import about, logger, metrics
 from fetcher.core.extraction import Message
 from fetcher.errors import LostClaimError
 
@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
     def handle(record: SQSRecord) -> None:
         message = queues.read(record.body)
-        logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+        about(message)
         give_up(services(), message)
 
     return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)

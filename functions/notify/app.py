@@ -13,7 +13,7 @@ from fetcher.aws import queues
 from fetcher.aws.clients import client
 from fetcher.aws.events import publish
 from fetcher.aws.outboxes import Outboxes
-from fetcher.aws.telemetry import count, logger, metrics
+from fetcher.aws.telemetry import about, count, logger, metrics
 from fetcher.core.clock import now_ms
 from fetcher.core.extraction import Message
 from fetcher.core.faults import Point, reach
@@ -46,7 +46,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailure
 
     def handle(record: SQSRecord) -> None:
         message = queues.read(record.body)
-        logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+        about(message)
         notify(services(), message)
 
     return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)

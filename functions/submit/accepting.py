@@ -11,7 +11,7 @@ from fetcher.aws import queues
 from fetcher.aws.records import Accepted, Duplicate
 from fetcher.aws.results import request_key
 from fetcher.aws.stored import Stored
-from fetcher.aws.telemetry import logger
+from fetcher.aws.telemetry import about, logger
 from fetcher.core.canonical import dumps, request_hash
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
@@ -133,7 +133,7 @@ def _create(services: Services, caller: Caller, accepted: Accepted, replaces: st
         outcome = services.extractions.accept(accepted, replaces)
         if isinstance(outcome, Extraction):
             reach(Point.ACCEPTED)
-            _named(outcome)
+            about(outcome.message)
             dispatch(services, outcome)
             return Answer(outcome, new=True)
         duplicate, replaces = services.extractions.duplicate(caller.tenant, accepted.request_hash)
@@ -157,10 +157,5 @@ def _existing(services: Services, caller: Caller, duplicate: Duplicate) -> Answe
     extraction = services.extractions.get(caller.tenant, duplicate.extraction_id)
     if extraction is None:
         raise UnavailableError("the job that answers for this request is not readable yet")
-    _named(extraction)
+    about(extraction.message)
     return Answer(extraction, new=False)
-
-
-def _named(extraction: Extraction) -> None:
-    """Put the job's id on every further line of this request."""
-    logger.append_keys(extraction_id=extraction.id, tenant=extraction.tenant)

@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Que
 from botocore.exceptions import ClientError
 
 from fetcher.aws.results import erase
-from fetcher.aws.telemetry import count, logger
+from fetcher.aws.telemetry import about, count
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
 from fetcher.core.lifecycle import Status
@@ -133,7 +133,7 @@ def _job(text: str, where: str = "/path/id") -> Extraction:
     extraction = services().extractions.get(who.tenant, identifier(text, where))
     if extraction is None or not who.may_see(extraction.source):
         raise InvalidRequestError("there is no job of this id", code="FET-1001")
-    logger.append_keys(extraction_id=extraction.id, tenant=extraction.tenant)
+    about(extraction.message)
     return extraction
 
 

@@ -17,7 +17,7 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fetcher.core.extraction import Extraction
+from fetcher.core.extraction import Extraction, Message
 from fetcher.errors import FetcherError
 
 NAMESPACE = os.environ.get("POWERTOOLS_METRICS_NAMESPACE", "Fetcher")
@@ -50,6 +50,12 @@ def _told(error: BaseException) -> str:
 
 logger = Logger(service=SERVICE, logger_formatter=Formatter(serialize_stacktrace=False))
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+
+
+def about(message: Message) -> None:
+    """Name a job on every further line of this invocation, or until another is named."""
+    logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
+
 
 PACKAGES = ("fetcher", "submit", "extract", "notify")
 
