@@ -104,27 +104,55 @@ def test_short_rows_are_cut_at_once() -> None:
         assert short(broken, 250) is None
     assert short(content, 251) is None
     assert short(packets([b"\5{}", row(b"{}")], 250), 250) is None
+    assert short(packets([b"\xfb" + b"x" * 252] * 3, 250), 250) is None, "NULL is no length"
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 400), st.integers(0, 3)), min_size=1, max_size=200),
-    st.integers(0, 255),
-    st.integers(0, 10**9),
-    st.sampled_from([0, 1, 2, 3, 4, 17, 255]),
+SHORT_ROW, LONG_ROW = row(b"x" * 40, b"key"), row(b"x" * 400, b"key")
+
+
+@pytest.mark.parametrize("cut", [many, each])
+@pytest.mark.parametrize(
+    ("payload", "place", "wrong"),
+    [
+        (SHORT_ROW, 3, b"\xaa"),
+        (SHORT_ROW, 2, b"\1"),
+        (SHORT_ROW, 0, b"\5"),
+        (SHORT_ROW, 0, b"\x28"),
+        (SHORT_ROW, 4, b"\x2d"),
+        (SHORT_ROW, 4, b"\xfa"),
+        (SHORT_ROW, 4, b"\xfb"),
+        (SHORT_ROW, 4, b"\xff"),
+        (LONG_ROW, 3, b"\xaa"),
+        (LONG_ROW, 2, b"\1"),
+        (LONG_ROW, 0, b"\5\0"),
+        (LONG_ROW, 4, b"\xfb"),
+        (LONG_ROW, 5, b"\x95\1"),
+        (LONG_ROW, 5, b"\xff\xff"),
+    ],
 )
-def test_a_byte_that_is_wrong_is_never_cut_as_if_it_were_right(
-    sizes: list[tuple[int, int]], sequence: int, place: int, change: int
+def test_a_header_that_does_not_agree_ends_what_is_cut_at_once(
+    cut: Any, payload: bytes, place: int, wrong: bytes
 ) -> None:
-    """R-002-83: whatever is cut is what a reader of each header, one by one, would find before the fault."""
-    content = bytearray(packets([row(b"x" * size, *[b"k"] * keys) for size, keys in sizes], sequence))
-    content[place % len(content)] ^= change
-    buffer = bytes(content) + b"\5\0\0"
-    right = each(buffer, 0, 10**9, sequence)
-    found = many(buffer, 0, 10**9, sequence)
-    count = len(found.values) if found else 0
-    assert (right.values[:count] if right else []) == (found.values if found else [])
-    if found and right and count == len(right.values):
-        assert (found.rest, found.taken) == (right.rest, right.taken)
+    """R-002-83: sequence, both ends of a length, and a value that would be longer than its packet."""
+    content = bytearray(packets([payload] * 60, 250))
+    at = 20 * (4 + len(payload)) + place
+    content[at : at + len(wrong)] = wrong
+    found = cut(bytes(content), 0, 10**9, 250)
+    assert len(found.values) == 20
+    assert found.rest == b"\3key"
+    assert short(bytes(content), 250) is None
+
+
+def test_lengths_that_only_add_up_are_not_believed() -> None:
+    """One row that says less and one that says more, or a length of two packets in one."""
+    content = packets([SHORT_ROW] * 60, 250)
+    step = 4 + len(SHORT_ROW)
+    for place in (20 * step, 59 * step):
+        broken = content[:place] + bytes([len(SHORT_ROW) + 1]) + content[place + 1 :]
+        assert short(broken, 250) is None or place == 59 * step
+        found = many(broken, 0, 10**9, 250)
+        assert found is not None
+        assert len(found.values) <= place // step + 1
 
 
 def test_rows_are_cut_up_to_the_aim_and_not_far_beyond() -> None:

@@ -21,10 +21,12 @@ SOME = 1024
 """Bytes below which looking for many rows at once costs more than it saves."""
 
 SEQUENCES = bytes(range(256))
-PLUS_TWO = bytes((length + 2) % 256 for length in range(256))
+PLUS_TWO, PLUS_THREE = (bytes((length + more) % 256 for length in range(256)) for more in (2, 3))
 VALUES = [slice(2, 2 + size) for size in range(256)]
 """Where a first value is, by its length, behind the zeros, a sequence number and this length."""
 number_of, size_of, length_of_next = itemgetter(0), itemgetter(1), itemgetter(-1)
+only_value = itemgetter(slice(2, -1))
+"""The same where no key follows."""
 
 Piece = bytes | bytearray | memoryview
 
@@ -66,7 +68,10 @@ def short(data: bytes, sequence: int) -> Cut | None:
     agreed = found == lengths.translate(PLUS_TWO) and numbers == expected[: len(rows)]
     if not agreed or max(sizes) > LARGEST or not all(map(gt, lengths, sizes)):
         return None
-    values = [row[VALUES[size]] for row, size in zip(rows, sizes, strict=True)]
+    if found == sizes.translate(PLUS_THREE):
+        values = list(map(only_value, rows))
+    else:
+        values = [row[VALUES[size]] for row, size in zip(rows, sizes, strict=True)]
     return Cut(values, rows[-1][2 + sizes[-1] : -1], sum(lengths) + HEADER.size * len(rows))
 
 

@@ -3,8 +3,8 @@
 The server writes a FLOAT with six digits at most, and takes 600 ns for those of a double; here they come as their bits.
 Its idea of valid JSON is wider than the standard's, so that each document is parsed here, and only parsed.
 
-A mark stands on both sides of such a value. It is drawn at random after the snapshot was taken, so no value was written
-with it in mind; where a text that is no JSON holds it by chance, there are too many, and nothing is delivered.
+A mark stands on both sides of such a value: a byte that no text in UTF-8 has. Where there are more of them than that
+all the same, a text is not what the server says it is, and nothing is delivered.
 """
 
 import json
@@ -12,7 +12,6 @@ from binascii import unhexlify
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import isnan
-from secrets import token_hex
 from struct import Struct, unpack
 
 import orjson
@@ -24,15 +23,11 @@ from fetcher.model import Column, Encoding
 Finish = Callable[[Sequence[bytes]], Sequence[bytes]]
 """Makes JSON of a column's values."""
 
+MARK = b"\xff"
 NULL_BITS = "F" * 16
 """NULL among the bits of doubles: a NaN, which no column holds, and which orjson writes as null."""
 SINGLE = Struct("<f")
 SMALLEST_NORMAL = 2.0**-126
-
-
-def new_mark() -> str:
-    """Draw a mark. It begins with a character that valid JSON has not."""
-    return f"\x02{token_hex(3)}"
 
 
 def finish(column: Column) -> Finish | None:
@@ -46,15 +41,15 @@ def finish(column: Column) -> Finish | None:
             return None
 
 
-def finishing(columns: Sequence[Column], mark: str) -> Callable[[bytes, int], bytes]:
+def finishing(columns: Sequence[Column]) -> Callable[[bytes, int], bytes]:
     """Return what makes JSON of a page of these columns and a number of rows."""
     finishes = list(filter(None, map(finish, columns)))
-    sign, step = mark.encode(), 2 * len(finishes)
+    step = 2 * len(finishes)
 
     def finished(body: bytes, rows: int) -> bytes:
-        parts = body.split(sign)
+        parts = body.split(MARK)
         if len(parts) != step * rows + 1:
-            raise UnavailableError("a value of MySQL looks like a mark of its reader; the next attempt has another one")
+            raise UnavailableError("MySQL sent text that is not UTF-8")
         for at, made in enumerate(finishes):
             values = slice(2 * at + 1, None, step)
             parts[values] = made(parts[values])

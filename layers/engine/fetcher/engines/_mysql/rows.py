@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from fetcher.engines._mysql.cutting import Piece
 from fetcher.engines._mysql.dialect import DIALECT, key_text
-from fetcher.engines._mysql.finishing import finish, finishing, new_mark
+from fetcher.engines._mysql.finishing import MARK, finish, finishing
 from fetcher.engines._mysql.opening import Opened
 from fetcher.engines._mysql.values import rendered
 from fetcher.engines._mysql.wire import Wire, wire
@@ -32,8 +32,7 @@ class Statement:
         if after is not None:
             where.after(query.key, after)
         variables = [f"@fetcher{number}" for number in range(len(where.values))]
-        self.mark = new_mark()
-        values = [_select(query, where, self.mark), *where.values]
+        values = [_select(query, where), *where.values]
         assigned = [f"{name} = {_hex(value)}" for name, value in zip(["@fetcher", *variables], values, strict=True)]
         self.assign = "SET " + ", ".join(assigned)
         self.execute = "EXECUTE fetcher" + (f" USING {', '.join(variables)}" if variables else "")
@@ -43,23 +42,27 @@ def _hex(value: str | bytes) -> str:
     return f"X'{value.hex()}'" if isinstance(value, bytes) else f"_utf8mb4 X'{value.encode().hex()}'"
 
 
-def _select(query: Query, where: Where, mark: str) -> str:
+def _select(query: Query, where: Where) -> str:
     names = [DIALECT.name(column.name) for column in query.key]
     texts = [] if shown(query) else map(key_text, query.key, names)
     order = f" ORDER BY {', '.join(names)}" if names else ""
-    listed = ", ".join([_object(query.columns, mark), *texts])
+    listed = ", ".join([_object(query.columns), *texts])
     return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
 
 
-def _object(columns: Sequence[Column], mark: str) -> str:
-    """Build the expression of a row's JSON object: member names are constants, values are rendered."""
-    parts, before = [], "{"
+def _object(columns: Sequence[Column]) -> str:
+    """Build the expression of a row's JSON object: member names are constants, values are rendered.
+
+    Marks are no text. Where there are some the object is bytes, by a collation that is stronger than any column's.
+    """
+    literal = _bytes if any(map(finish, columns)) else _text
+    parts, before = [], b"{"
     for column in columns:
-        member, edge = json.dumps(column.name, ensure_ascii=False), mark if finish(column) else ""
-        parts += [_literal(f"{before}{member}:{edge}"), rendered(column, DIALECT.name(column.name))]
-        before = f"{edge},"
-    closing = before.removesuffix(",") + "}" if parts else "{}"
-    return f"CONCAT({', '.join([*parts, _literal(closing)])})"
+        member, edge = json.dumps(column.name, ensure_ascii=False), MARK if finish(column) else b""
+        parts += [literal(b"%b%b:%b" % (before, member.encode(), edge)), rendered(column, DIALECT.name(column.name))]
+        before = edge + b","
+    closing = before[:-1] + b"}" if parts else b"{}"
+    return f"CONCAT({', '.join([*parts, literal(closing)])})"
 
 
 def shown(query: Query) -> Shown | None:
@@ -82,8 +85,12 @@ def shown(query: Query) -> Shown | None:
     return texts
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _text(text: bytes) -> str:
+    return "'" + text.decode().replace("'", "''") + "'"
+
+
+def _bytes(text: bytes) -> str:
+    return f"X'{text.hex()}' COLLATE `binary`"
 
 
 class Rows:
@@ -92,6 +99,7 @@ class Rows:
     def __init__(self, query: Query, watchdog: Watchdog) -> None:
         self._query = query
         self._watchdog = watchdog
+        self._finished = finishing(query.columns)
         self._shown = shown(query)
         self._wire: Wire | None = None
 
@@ -100,7 +108,6 @@ class Rows:
         with connection.cursor() as cursor:
             cursor.execute(statement.assign)
             cursor.execute(PREPARE)
-        self._finished = finishing(self._query.columns, statement.mark)
         self._wire = wire(connection, statement.execute, self._watchdog.beat)
 
     @property
