@@ -49,6 +49,7 @@ def test_every_example_is_one_that_a_test_reads(section: str, expected: set[str]
 NOT_THERE = "has no such type: "
 PG, MY, MONGO = ("test_postgresql_values.py", "test_mysql_values.py", "test_mongodb_values.py")
 ORA, MS, ORA_UNIT, MS_UNIT = ("test_oracle_reading.py", "test_filters.py", "test_oracle.py", "test_sqlserver.py")
+MS_ROWS = "test_sqlserver_rows.py"
 EXACT, EVERY = "test_a_value_is_exact", "test_every_value_is_exact"
 RANDOM, FORMS, FAKE = (
     "test_delivered_rows_are_the_table",
@@ -79,7 +80,7 @@ MATRIX: Mapping[str, Mapping[str, Cell]] = {
         "postgresql": (PG, EXACT, "5e-324"),
         "mysql": (MY, EXACT, "5e-324"),
         "mongodb": (MONGO, EVERY, 'float("-inf")'),
-        "sqlserver": (MS_UNIT, MARKED, "1.7976931348623157e+308"),
+        "sqlserver": (MS_ROWS, MARKED, "1.7976931348623157e+308"),
         "oracle": (ORA, FRAMED, "-math.inf"),
     },
     "boolean, BIT(1)": {
@@ -156,7 +157,7 @@ MATRIX: Mapping[str, Mapping[str, Cell]] = {
         "postgresql": (PG, EXACT, '"bytea"'),
         "mysql": (MY, EXACT, '"longblob"'),
         "mongodb": (MONGO, EVERY, "Binary(UUID.bytes, 0)"),
-        "sqlserver": (MS_UNIT, MARKED, "00FF10"),
+        "sqlserver": (MS_ROWS, MARKED, "00FF10"),
         "oracle": (ORA, FRAMED, '"BLOB"'),
     },
     "ObjectId, documents, other BSON": {
@@ -177,7 +178,7 @@ MATRIX: Mapping[str, Mapping[str, Cell]] = {
 @cache
 def functions_and_text(module: str) -> tuple[Sequence[str], str]:
     """Return the tests that stand for a module, and its text; what is no test serves the property of every kind."""
-    folder = ROOT / "tests" / ("unit" if module in {MS_UNIT, ORA_UNIT} else "contract")
+    folder = ROOT / "tests" / ("unit" if module in {MS_UNIT, MS_ROWS, ORA_UNIT} else "contract")
     tests = folder / (module if module.startswith("test_") else "test_property.py")
     names = [node.name for node in ast.walk(ast.parse(tests.read_text())) if isinstance(node, ast.FunctionDef)]
     return names, (folder / module).read_text()
