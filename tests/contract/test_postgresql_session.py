@@ -1,16 +1,19 @@
 """What is PostgreSQL's own in a session: what names a table, and that row-level security never narrows a read."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from fetcher.engines.postgresql import PostgreSQLSession, connect
-from fetcher.errors import RefusedError
-from fetcher.model import Page, Query, Secret
+from fetcher.errors import RefusedError, UnavailableError
+from fetcher.model import Connection, Page, Query, Secret
 from tests.contract.conftest import Reader
 from tests.contract.kinds import EVENTS, Source
+from tests.rig import until
 
 TABLES = """
 CREATE TABLE ledger (id int PRIMARY KEY, tenant text NOT NULL);
@@ -178,3 +181,67 @@ INSERT INTO parted VALUES (1, '{1:2:NULL}', '{(1,1),(0,0);(2,2),(1,1)}', '{(1,1)
     assert (first["spots"], first["areas"]) == ("{1:2:NULL}", "{(1,1),(0,0);(2,2),(1,1)}")
     assert first["boxes"] == ["(1,1),(0,0)", None]
     assert set(second.values()) == {2, None}
+
+
+GRANTED = """
+CREATE TABLE granted (id int PRIMARY KEY, amount int, secret text);
+INSERT INTO granted SELECT i, i, 'x' FROM generate_series(1, 10) i;
+CREATE MATERIALIZED VIEW summed AS SELECT 1 AS id, 2 AS amount;
+CREATE ROLE partly LOGIN PASSWORD 'x';
+GRANT SELECT (id, amount) ON granted TO partly; GRANT SELECT ON summed TO partly;
+"""
+
+
+@pytest.fixture
+def partly(source: Source) -> Iterator[Connection]:
+    """A user who may read some columns of a table, and a view with contents of its own."""
+    source.run(GRANTED)
+    yield replace(source.to, user="partly")
+    source.run("DROP MATERIALIZED VIEW summed; DROP TABLE granted; DROP ROLE partly")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("granted", "TRUNCATE granted"),
+        ("granted", "ALTER TABLE granted ALTER amount TYPE text"),
+        ("summed", "REFRESH MATERIALIZED VIEW summed"),
+    ],
+)
+def test_what_cannot_be_locked_by_name_waits_for_the_read_all_the_same(
+    source: Source, partly: Connection, name: str, change: str
+) -> None:
+    """R-002-1: a table that is emptied or rewritten behind a snapshot is found empty, and no error tells of it."""
+    with ThreadPoolExecutor(1) as threads:
+        with connect(partly, Secret("x"), seconds=60, application="partly") as session:
+            table = session.discover(("public",)).tables["public", name]
+            session.hold([table.path])
+            columns = session.discover(("public",)).tables["public", name].columns[:2]
+            changing = threads.submit(_changed, source, change)
+            until(lambda: source.run(f"{WAITING} AND query LIKE '{change}%'")[0][0] or changing.done(), "the change")
+            pages = list(session.read(Query(name, table.path, columns), None))
+            assert not changing.done()
+        changing.result(60)
+    assert sum(page.rows for page in pages) == (10 if name == "granted" else 1)
+
+
+def test_what_was_emptied_between_snapshot_and_lock_is_tried_again(source: Source, partly: Connection) -> None:
+    """R-002-1: the moment in which nothing holds the table is looked at afterwards."""
+    with connect(partly, Secret("x"), seconds=60, application="partly") as session:
+        session.discover(("public",))  # fixes a snapshot, as the first of two tables would
+        _changed(source, "TRUNCATE granted")
+        with pytest.raises(UnavailableError, match="emptied or replaced"):
+            session._hold_by_query(("public", "granted"))
+        session.hold([("public", "granted")])
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+def _changed(source: Source, change: str) -> None:
+    """Change a table over a connection of this thread's own."""
+    at, password = source.to, source.secret.password
+    with psycopg.connect(
+        host=at.host, port=at.port, user=at.user, password=password, dbname=at.database, autocommit=True
+    ) as connection:
+        connection.execute(change.encode())

@@ -16,7 +16,7 @@ from fetcher.engines._postgresql.reading import Reading
 from fetcher.engines._postgresql.tls import tls
 from fetcher.engines._postgresql.values import DIALECT
 from fetcher.engines._watchdog import Watchdog
-from fetcher.errors import FetcherError
+from fetcher.errors import FetcherError, UnavailableError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 SETTINGS: Mapping[str, str] = {
@@ -52,6 +52,12 @@ LOCKABLE = """SELECT c.relkind IN ('r', 'p', 'v') AND pg_catalog.has_table_privi
  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = %s AND c.relname = %s"""
 
+HELD = "SAVEPOINT held", "ROLLBACK TO held"
+REWRITTEN = """SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s
+   AND nullif(c.relfilenode, 0) IS DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)"""
+"""The row is of the snapshot, the function tells of now: they differ when the table was emptied or replaced since."""
+
 CHECK_CLIENT_SINCE = 140_000
 CONNECT_SECONDS = 10.0
 CANCEL_SECONDS = 2.0
@@ -82,7 +88,8 @@ class PostgreSQLSession:
         """Lock against TRUNCATE, ALTER, DROP and DETACH, which a snapshot does not see; then fix a new snapshot.
 
         LOCK takes no snapshot, so the first query after it begins the one that is read. Only tables and views can be
-        locked, and only with the right to read them; a read without it is refused anyway, or is of granted columns.
+        locked so, and only with the right to read all of them. The others are locked by a query, which begins the
+        snapshot first: what was emptied or replaced in between is unavailable.
         """
         with self._watchdog.waiting(explained):
             lockable = [path for path in paths if self._connection.execute(LOCKABLE, path).fetchone() == (True,)]
@@ -90,6 +97,21 @@ class PostgreSQLSession:
             if lockable:
                 names = ", ".join(DIALECT.name(*path) for path in lockable)
                 self._connection.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
+            for path in paths:
+                if path not in lockable:
+                    self._hold_by_query(path)
+
+    def _hold_by_query(self, path: tuple[str, ...]) -> None:
+        """What cannot be asked at all is refused by its read, which says why."""
+        begin, undo = HELD
+        self._connection.execute(begin.encode())
+        try:
+            self._connection.execute(f"SELECT FROM {DIALECT.name(*path)} LIMIT 0".encode())
+        except psycopg.Error:
+            self._connection.execute(undo.encode())
+            return
+        if self._connection.execute(REWRITTEN, path).fetchone() is not None:
+            raise UnavailableError("a table was emptied or replaced in this moment; try later")
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
