@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from fetcher.aws.records import REQUEST_KEEP_SECONDS
+from fetcher.core.lifecycle import KEEP_SECONDS
 from tests.template import Deployment, plain_http_is_denied
 
 
@@ -17,6 +19,15 @@ def test_a_table_can_be_restored_expires_and_is_encrypted(aws: Deployment, table
     assert properties["SSESpecification"] == {"SSEEnabled": True}
     assert properties["KeySchema"] == keys("PK", "SK")
     assert properties["GlobalSecondaryIndexes"][0]["KeySchema"] == keys("GSI1PK", "GSI1SK")
+
+
+def test_a_request_is_kept_as_long_as_its_record_may_need_it(aws: Deployment) -> None:
+    """B-68: the record lives on from the job's end, which the longest wait puts off; without its request it is 503."""
+    parameters = aws.template["Parameters"]
+    longest_wait = parameters["MaxQueuedHours"]["MaxValue"] * 3_600
+    a_day = 86_400
+    assert KEEP_SECONDS + longest_wait + a_day <= REQUEST_KEEP_SECONDS
+    assert parameters["RequestRetentionDays"]["MinValue"] * a_day >= KEEP_SECONDS + longest_wait + a_day
 
 
 def keys(partition: str, order: str) -> list[dict[str, str]]:

@@ -17,6 +17,8 @@ from fetcher.errors import FetcherError
 
 SHARDS = 10
 OUTBOX = "OUTBOX#TERMINAL"
+REQUEST_KEEP_SECONDS = KEEP_SECONDS + 11 * 86_400
+"""From a job's creation: the record needs it, and lives on from the end, ten days later at most (`MaxQueuedHours`)."""
 OUTBOX_CAP_MS = 3_600_000
 
 
@@ -148,7 +150,7 @@ def new_item(job: Accepted, look_at: int) -> dict[str, Any]:
 def request_item(job: Accepted) -> dict[str, Any]:
     """Render the request, or where it is in S3, beside the record: lists and heartbeats need not carry it."""
     body = {"request": job.request} if job.request is not None else {"requestKey": job.request_key}
-    expires = job.created_ms // 1000 + KEEP_SECONDS
+    expires = job.created_ms // 1000 + REQUEST_KEEP_SECONDS
     return {**key(job.tenant, job.id), "SK": "REQUEST", "metadata": job.metadata, "expiresAt": expires, **body}
 
 
