@@ -1,45 +1,71 @@
 """A table whose definition changes while a job has its plan and has not read it: the job reads again, whole."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.cloud import Cloud
+from fetcher.engines._sqlserver.driver import SETTINGS
+from tests.cloud import Cloud, cloud
 from tests.cloudproxy import Fault
-from tests.databases import Database
+from tests.contract.kinds import Source, sqlserver
 from tests.rig import EXTRACT, work_event
-from tests.scenarios import clouded
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
-TABLE, NAME, ROWS = "replanned", "my_mariadb", 60_000
+NAME, ROWS = "my_sqlserver", 60_000
 """Of more than 8 MiB, so that a first part and its checkpoint are stored before the session looks again."""
 
-TO_TEXT = (f"ALTER TABLE {TABLE} MODIFY version varchar(99)", f"UPDATE {TABLE} SET version = '1}},{{\"id\":99'")
-BACK = (f"UPDATE {TABLE} SET version = '0'", f"ALTER TABLE {TABLE} MODIFY version integer")
+
+def table(kind: str, value: str) -> str:
+    """Make the table anew; the stand-in's catalog does not follow an ALTER."""
+    return (
+        f"DROP TABLE IF EXISTS replanned; CREATE TABLE replanned (id bigint NOT NULL PRIMARY KEY, version {kind},"
+        f" note nvarchar(200)); INSERT INTO replanned SELECT value, {value}, REPLICATE('x', 150)"
+        f" FROM GENERATE_SERIES(1, {ROWS})"
+    )
+
+
+NUMBER = table("int", "0")
+TEXT = table("nvarchar(99)", """'1},{"id":99'""")
 
 
 @pytest.fixture(scope="module")
-def at(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with clouded(stack, tmp_path_factory.mktemp("changed")) as made:
-        database = Database.of(stack, "mysql")
-        database.register(made, NAME, database.at["port"])
+def served() -> Iterator[Source]:
+    """A kind that cannot hold its tables: SQL Server's stand-in, by Microsoft's driver."""
+    with sqlserver.serving() as source:
+        yield source
+
+
+@pytest.fixture(scope="module")
+def at(stack: Stack, served: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    to = served.to
+    with cloud(stack, tmp_path_factory.mktemp("changed"), **{SETTINGS: os.environ[SETTINGS]}) as made:
+        answer = made.register(
+            NAME,
+            type="SQL_SERVER",
+            host=to.host,
+            port=to.port,
+            databaseName=to.database,
+            userName=to.user,
+            password=served.secret.password,
+        )
+        assert answer.status == 201, answer
         yield made
 
 
-@pytest.mark.parametrize(("changes", "version"), [((TO_TEXT,), '1},{"id":99'), ((TO_TEXT, BACK), 0)])
+@pytest.mark.parametrize(("changes", "version"), [((TEXT,), '1},{"id":99'), ((TEXT, NUMBER), 0)])
 def test_a_table_that_changes_between_plan_and_read_is_read_anew(
-    at: Cloud, stack: Stack, changes: Sequence[Sequence[str]], version: Any
+    at: Cloud, served: Source, changes: Sequence[str], version: Any
 ) -> None:
     """R-000-21, R-002-1: nothing of the false plan stays, not even when that plan is true again at the next try."""
-    database = Database.of(stack, "mysql")
-    database.fill(TABLE, ROWS, width=150)
+    served.run(NUMBER)
     body = {
-        "dataRequest": {"mappedFields": {NAME: {TABLE: ["id", "version", "note"]}}},
+        "dataRequest": {"mappedFields": {NAME: {"replanned": ["id", "version", "note"]}}},
         "metadata": {"source": "payments", "correlationId": f"changed {len(changes)}"},
     }
     job_id = at.post(body).json()["jobId"]
@@ -50,7 +76,7 @@ def test_a_table_that_changes_between_plan_and_read_is_read_anew(
         try:
             for change in changes:
                 assert proxy.held.wait(120)
-                database.run(*change)
+                served.run(change)
                 proxy.release.set()
                 if change is not changes[-1]:
                     proxy.arm(Fault("dynamodb:UpdateItem try again", "held"))
@@ -59,7 +85,7 @@ def test_a_table_that_changes_between_plan_and_read_is_read_anew(
         assert working.result().payload == {"batchItemFailures": []}
     job = at.job(job_id)
     assert (job["status"], job["rowCount"]) == ("completed", ROWS), job
-    rows = json.loads(at.result(job))[NAME][TABLE]
+    rows = json.loads(at.result(job))[NAME]["replanned"]
     assert [row["id"] for row in rows] == list(range(1, ROWS + 1))
     assert {row["version"] for row in rows} == {version}
     assert at.record(job_id)["retries"] == {"N": "1"}

@@ -9,16 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+import pymysql
+
 from fetcher.engines._mysql.catalog import discovered, unversioned
+from fetcher.engines._mysql.dialect import DIALECT
 from fetcher.engines._mysql.errors import explained
 from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared, thread
 from fetcher.engines._mysql.rows import Rows, Statement
 from fetcher.engines._mysql.wire import abandoned
 from fetcher.engines._names import WholeNames
 from fetcher.engines._watchdog import Watchdog
+from fetcher.errors import InvalidRequestError, RefusedError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+HOLD = "START TRANSACTION READ ONLY"
 CANCEL_SECONDS = 2.0
 PROBE_SECONDS = 5.0
 
@@ -51,6 +56,22 @@ class MySQLSession:
         with self._watchdog.waiting(explained):
             self._unversioned = unversioned(self._connection)
             return discovered(self._connection)
+
+    def hold(self, paths: Sequence[tuple[str, ...]]) -> None:
+        """Begin the transaction, and let what renames, empties or alters these tables wait for its end.
+
+        A snapshot is of rows, while a name means whatever has it now: a table that was filled behind the snapshot and
+        then took this name would be found empty. What cannot be asked at all is refused by its read, which says why.
+        """
+        with self._watchdog.waiting(explained), self._connection.cursor() as cursor:
+            cursor.execute(HOLD)
+            for path in paths:
+                try:
+                    cursor.execute(f"SELECT 1 FROM {DIALECT.name(*path)} LIMIT 0")  # noqa: S608 - quoted names only
+                except pymysql.Error as error:
+                    if not isinstance(explained(error), RefusedError | InvalidRequestError):
+                        raise
+        self._begun = True
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
