@@ -78,24 +78,24 @@ def test_a_schema_of_other_schemas_has_names_that_a_job_takes(service: Rig) -> N
 
 def test_a_schema_is_asked_for_anew_and_refreshes_the_cache(service: Rig) -> None:
     """The cache is not used, then refreshed; a validation that misses asks the source once."""
-    connection = registered(service, "cached").json()["id"]
+    connection, table = registered(service, "cached").json()["id"], f"later_{uuid4().hex[:8]}"
     assert validate(service, {"cached": {"accounts": ["id"]}}).status == 200
     first = cached(service, connection)
     assert len(first) == 1
     assert validate(service, {"cached": {"accounts": ["id", "name"]}}).status == 200
     assert cached(service, connection) == first
     with source(service) as database:
-        database.execute("CREATE TABLE IF NOT EXISTS public.later (id int PRIMARY KEY)")
+        database.execute(f"CREATE TABLE public.{table} (id int PRIMARY KEY)".encode())
     time.sleep(0.005)
-    assert validate(service, {"cached": {"later": ["id"]}}).status == 200
+    assert validate(service, {"cached": {table: ["id"]}}).status == 200
     second = cached(service, connection)
     assert second.keys() == first.keys()
     assert second != first
     with source(service) as database:
-        database.execute("ALTER TABLE public.later ADD COLUMN more int")
+        database.execute(f"ALTER TABLE public.{table} ADD COLUMN more int".encode())
     time.sleep(0.005)
     shown = service.http("GET", f"{PATH}/{connection}/schema").json()
-    later = next(table for table in shown["tables"] if table["name"] == "later")
+    later = next(each for each in shown["tables"] if each["name"] == table)
     assert [field["name"] for field in later["fields"]] == ["id", "more"]
     assert cached(service, connection) not in (first, second)
 

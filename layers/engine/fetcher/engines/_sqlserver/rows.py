@@ -8,6 +8,7 @@ wire.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from fetcher.engines._sql import Where
 from fetcher.engines._sqlserver.dialect import DIALECT, key_text
 from fetcher.engines._sqlserver.values import finishing, rendered
 from fetcher.engines._watchdog import Watchdog
-from fetcher.errors import LimitError
+from fetcher.errors import ChangedError, LimitError
 from fetcher.model import Column, Encoding, Page, Position, Query
 
 SQL_WVARCHAR = -9
@@ -131,15 +132,20 @@ class Rows:
         return Position(tuple((column.type, text) for column, text in zip(key, texts, strict=True)))
 
     def _shown(self, body: bytes) -> Sequence[str]:
-        """Read the texts of the key from a row's JSON."""
-        text = self._finished(_utf8(body))
-        try:
-            row = orjson.loads(text)
-        except orjson.JSONDecodeError:  # half a surrogate pair, which may stand in any other column
-            row = json.loads(text)
+        """Read the texts of the key from a row's JSON. Raises `ChangedError` when it is none: a number became text."""
+        row = _parsed(self._finished(_utf8(body)))
         texts = [str(row[column.name]) for column in self._query.key]
         "".join(texts).encode()  # a position is text
         return texts
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        with suppress(json.JSONDecodeError):  # half a surrogate pair, which may stand in any other column
+            return json.loads(text)
+    raise ChangedError("a row is not what its table was when the read was planned; it has to be read again")
 
 
 def _size(text: str) -> int:
