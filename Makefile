@@ -41,7 +41,7 @@ down: $(DEV) ## End exactly what `make up` started
 
 test: venvs servers $(TDS) ## Run every test
 	@# More processes than cores: many tests wait for servers, leases and messages. tests/sharing.py says who runs what.
-	.venv/bin/pytest -n 5 --dist loadfile $(ARGS)
+	.venv/bin/pytest -n 4 --dist loadfile $(ARGS)
 
 soak: venvs servers $(TDS) ## Run the long proofs: every kill, many jobs with faults (make test leaves them out)
 	.venv/bin/pytest -m soak -n logical --maxprocesses 2 --dist loadfile $(ARGS)
