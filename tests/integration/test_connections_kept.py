@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from fetcher.aws.records import REQUEST_KEEP_SECONDS
 from tests.certificates import Authority
 from tests.integration.test_connections_changing import PATH, job, registered
 from tests.rig import MASTER, Rig, rig, sqs_event
@@ -72,7 +73,7 @@ def test_what_is_sealed_for_one_connection_opens_for_no_other(kept: Rig) -> None
 
 
 def test_a_deleted_connection_and_an_ended_job_have_an_end(kept: Rig) -> None:
-    """B-68: a week after deletion the item is removed, 90 days after its end the job."""
+    """B-68: a week after deletion the item is removed, 90 days after its end the job, and then its request."""
     one = registered(kept, "ends").json()["id"]
     assert "expiresAt" not in item(kept, one)
     assert kept.http("DELETE", f"{PATH}/{one}").status == 204
@@ -80,11 +81,10 @@ def test_a_deleted_connection_and_an_ended_job_have_an_end(kept: Rig) -> None:
     posted = fresh(kept)
     assert kept.work() is not None
     assert kept.job(posted)["status"] == "completed"
-    ended = [each for each in kept.items() if posted in each["PK"]["S"]]
-    assert ended
-    for each in ended:
-        if each["SK"]["S"] in {"META", "REQUEST"}:
-            assert abs(int(each["expiresAt"]["N"]) - time.time() - QUARTER) < SLACK
+    ended = {each["SK"]["S"]: each for each in kept.items() if posted in each["PK"]["S"]}
+    left = {name: int(ended[name]["expiresAt"]["N"]) - time.time() for name in ("META", "REQUEST")}
+    assert abs(left["META"] - QUARTER) < SLACK
+    assert abs(left["REQUEST"] - REQUEST_KEEP_SECONDS) < SLACK
 
 
 def test_a_message_of_the_wrong_tenant_costs_nobody_a_job(kept: Rig) -> None:
