@@ -137,8 +137,8 @@ def _looked_after(api: Api, jobs: list[Posted]) -> None:
         time.sleep(0.2)
 
 
-def _published(watch: Watch, jobs: list[Posted], seconds: float = 120) -> None:
-    """Wait for the event of each job."""
+def _published(watch: Watch, jobs: list[Posted], seconds: float = 400) -> None:
+    """Wait for the event of each job; one whose publisher was killed is sent again later and later, up to an hour."""
     until = time.monotonic() + seconds
     while missing := [posted for posted in jobs if posted.job["id"] not in watch.jobs]:
         assert time.monotonic() < until, f"{len(missing)} events never came, such as that of {missing[0].job}"
