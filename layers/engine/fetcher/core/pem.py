@@ -6,7 +6,7 @@ No key ever reaches a disk. OpenSSL itself reads the texts, so what passes here 
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Secret
@@ -49,11 +49,18 @@ def problems(
 def check(secret: Secret) -> None:
     """Raise `InvalidRequestError` for texts that are none, before a driver says so in words of its own."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
+    with readable():
         if secret.tls_ca:
             trust(context, secret.tls_ca)
         if secret.tls_certificate:
             identify(context, secret.tls_certificate, secret.tls_key or "")
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise `InvalidRequestError` for a text that the block cannot read as what it should be."""
+    try:
+        yield
     except (ssl.SSLError, ValueError) as error:
         raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
 

@@ -3,13 +3,13 @@
 A value never becomes part of the text: it is bound to a mark, in the order of `Where.values`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from fetcher.errors import InvalidRequestError
-from fetcher.model import Column, Encoding, Operator, Position, TypedCondition
+from fetcher.model import Column, Encoding, Operator, Position, Query, TypedCondition
 
 COMPARISONS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 NOTHING, EVERYTHING = "1 = 0", "1 = 1"
@@ -77,6 +77,19 @@ class Dialect:
             raise InvalidRequestError("a name is empty or holds a NUL character")
         opening, closing = self.quotes
         return opening + name.replace(closing, closing * 2).replace("%", self.percent) + closing
+
+
+NESTED = frozenset({Encoding.JSON, Encoding.ARRAY})
+
+
+def shows_key(query: Query, shown: Set[Encoding]) -> bool:
+    """Whether a row's JSON holds the texts of the key, so that they need not be sent, and taken, for every row.
+
+    `shown` is what a kind writes as its position needs it. Not when a row holds JSON of others: it may be nested
+    deeper than a parser goes.
+    """
+    nested = any(column.encoding in NESTED for column in query.columns)
+    return not nested and all(column in query.columns and column.encoding in shown for column in query.key)
 
 
 class Where:

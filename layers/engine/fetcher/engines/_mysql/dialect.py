@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
-from struct import Struct
 from typing import Any
 
+from fetcher.engines._floats import nearest_single
 from fetcher.engines._sql import Dialect
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Column, Encoding, Operator
@@ -35,7 +35,6 @@ DATETIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-
 TIME = re.compile(r"-?(\d{2,3}):[0-5]\d(?::[0-5]\d(?:\.\d{1,6}0*)?)?")
 MAX_HOURS = 838
 
-SINGLE = Struct("<f")
 WIDTH = re.compile(r"\w+\((\d+)(?:,(\d+))?\)")
 
 TEMPORAL = {
@@ -158,7 +157,7 @@ def _float(name: str, value: Any) -> str:
         raise ValueError(value)
     if name == "float":
         with suppress(OverflowError):  # beyond every FLOAT, and so no need to meet one
-            (number,) = SINGLE.unpack(SINGLE.pack(number))
+            number = nearest_single(number)
     return repr(number)
 
 

@@ -12,10 +12,11 @@ from binascii import unhexlify
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import isnan
-from struct import Struct, unpack
+from struct import unpack
 
 import orjson
 
+from fetcher.engines._floats import shortest_single
 from fetcher.engines._mysql.dialect import kind
 from fetcher.errors import UnavailableError
 from fetcher.model import Column, Encoding
@@ -26,8 +27,6 @@ Finish = Callable[[Sequence[bytes]], Sequence[bytes]]
 MARK = b"\xff"
 NULL_BITS = "F" * 16
 """NULL among the bits of doubles: a NaN, which no column holds, and which orjson writes as null."""
-SINGLE = Struct("<f")
-SMALLEST_NORMAL = 2.0**-126
 
 
 def finish(column: Column) -> Finish | None:
@@ -69,16 +68,7 @@ def _doubles(bits: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _singles(bits: Sequence[bytes]) -> Sequence[bytes]:
-    return [b"null" if isnan(number) else _shortest(number) for number in _numbers(bits)]
-
-
-def _shortest(number: float) -> bytes:
-    """Find the shortest digits that mean this FLOAT, from the exact double."""
-    for digits in range(6 if abs(number) >= SMALLEST_NORMAL else 1, 9):
-        text = b"%.*g" % (digits, number)
-        if SINGLE.unpack(SINGLE.pack(float(text)))[0] == number:
-            return text
-    return b"%.9g" % number
+    return [b"null" if isnan(number) else shortest_single(number) for number in _numbers(bits)]
 
 
 def _documents(texts: Sequence[bytes]) -> Sequence[bytes]:

@@ -3,7 +3,7 @@
 import ssl
 from contextlib import ExitStack
 
-from fetcher.core.pem import identify, memory_file
+from fetcher.core.pem import identify, memory_file, readable
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -30,7 +30,7 @@ def contexts(to: Connection, secret: Secret) -> tuple[ssl.SSLContext | None, ...
 
 
 def _context(secret: Secret, *, verified: bool) -> ssl.SSLContext:
-    try:
+    with readable():
         with ExitStack() as files:
             context = ssl.create_default_context(cafile=memory_file(secret.tls_ca, files) if secret.tls_ca else None)
         # The certificates that MySQL makes for itself lack what Python 3.13 began to insist on.
@@ -40,6 +40,4 @@ def _context(secret: Secret, *, verified: bool) -> ssl.SSLContext:
             context.verify_mode = ssl.CERT_NONE
         if secret.tls_certificate:
             identify(context, secret.tls_certificate, secret.tls_key or "")
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
     return context

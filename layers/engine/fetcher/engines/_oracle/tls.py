@@ -3,7 +3,7 @@
 import ssl
 from typing import Any
 
-from fetcher.core.pem import identify, trust
+from fetcher.core.pem import identify, readable, trust
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -39,7 +39,7 @@ def context(to: Connection, secret: Secret) -> Context | None:
 def _context(host: str, secret: Secret, *, verified: bool) -> Context:
     made = Context(ssl.PROTOCOL_TLS_CLIENT)
     made.host, made.verified = host, verified
-    try:
+    with readable():
         if not verified:
             made.check_hostname = False
             made.verify_mode = ssl.CERT_NONE
@@ -49,6 +49,4 @@ def _context(host: str, secret: Secret, *, verified: bool) -> Context:
             made.load_default_certs()
         if secret.tls_certificate:
             identify(made, secret.tls_certificate, secret.tls_key or "")
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidRequestError("a TLS certificate or key of the connection cannot be read") from error
     return made

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from json.encoder import encode_basestring
-from struct import Struct
 from typing import Any
 
+from fetcher.engines._floats import shortest_single
 from fetcher.engines._oracle.types import READABLE, digits, fraction, kind
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Column, Encoding
@@ -48,8 +48,6 @@ AS_TEXT = {
 }
 
 MARKED = re.compile("\x01([^\x01]*)\x01")
-SINGLE = Struct("<f")
-SMALLEST_NORMAL = 2.0**-126
 
 Finish = Callable[[Any], str]
 
@@ -137,14 +135,10 @@ def _double(value: float | None) -> str:
 
 
 def _single(value: float | None) -> str:
-    """Find the shortest digits that mean this BINARY_FLOAT, which the driver shows as a double."""
+    """Show a BINARY_FLOAT, which the driver gives as a double, by its own shortest digits."""
     if value is None or not math.isfinite(value):
         return _double(value)
-    for precision in range(6 if abs(value) >= SMALLEST_NORMAL else 1, 9):
-        text = f"{value:.{precision}g}"
-        if SINGLE.unpack(SINGLE.pack(float(text)))[0] == value:
-            return repr(float(text))
-    return repr(float(f"{value:.9g}"))
+    return repr(float(shortest_single(value)))
 
 
 def _unreal(value: float) -> str:

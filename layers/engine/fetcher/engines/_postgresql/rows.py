@@ -12,8 +12,9 @@ from typing import Protocol
 
 from psycopg import pq
 
-from fetcher.engines._postgresql.statement import shows_key, text_of
+from fetcher.engines._postgresql.statement import SHOWN, text_of
 from fetcher.engines._postgresql.wire import Wire, failure
+from fetcher.engines._sql import shows_key
 from fetcher.model import Page, Position, Query
 
 CHUNK = 128
@@ -54,7 +55,7 @@ class Chunks:
         self._query = query
         self._count = 0
         self._largest = 0
-        self._shown = shows_key(query)
+        self._shown = shows_key(query, SHOWN)
         self._at = 0
         self._told: int | None = None
         self._chunk: pq.abc.PGresult
@@ -142,7 +143,7 @@ class Copy:
     def _position(self, row: memoryview) -> Position | None:
         """Take the texts of the key from the JSON object, or from behind it."""
         at, values = ROW.size + ROW.unpack_from(row)[0], []
-        if self._query.key and shows_key(self._query):
+        if self._query.key and shows_key(self._query, SHOWN):
             return shown(self._query, row[ROW.size : at])
         for column in self._query.key:
             start = at + SIZE.size

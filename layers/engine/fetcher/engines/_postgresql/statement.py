@@ -11,7 +11,7 @@ from itertools import chain, count, repeat
 from math import prod
 
 from fetcher.engines._postgresql.values import DIALECT, NATIVE_TEXT, Choice, parameter, rendered
-from fetcher.engines._sql import Where
+from fetcher.engines._sql import Where, shows_key
 from fetcher.model import Column, Encoding, Position, Query
 
 ARGUMENTS = 100
@@ -49,7 +49,7 @@ class Statement:
             where.after(query.key, after)
         self.settings = [("search_path", _search_path(query))]
         self.settings += zip(map(parameter, count(1)), where.values, strict=False)
-        self.keys = () if shows_key(query) else query.key
+        self.keys = () if shows_key(query, SHOWN) else query.key
         self.copy = f"COPY ({_select(query, where, self.keys, server)}) TO STDOUT (FORMAT binary)"
         self.small = _select(query, where, self.keys, server, _guard(query.columns))
 
@@ -59,15 +59,6 @@ def text_of(column: Column, value: bytes | memoryview) -> str:
     if column.type in INTEGERS and len(value) == INTEGERS[column.type]:
         return str(int.from_bytes(value, "big", signed=True))
     return str(value, "utf-8")
-
-
-def shows_key(query: Query) -> bool:
-    """Whether a row's JSON holds the texts of the key, so that they need not be sent twice.
-
-    Not when it holds JSON of others: it may be nested deeper than a parser goes.
-    """
-    nested = any(column.encoding in {Encoding.JSON, Encoding.ARRAY} for column in query.columns)
-    return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
 
 
 def _select(query: Query, where: Where, keys: Sequence[Column], server: int, guard: str | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fetcher.engines._sql import Where
+from fetcher.engines._sql import Where, shows_key
 from fetcher.engines._sqlserver.dialect import DIALECT, key_text
 from fetcher.engines._sqlserver.values import finishing, rendered
 from fetcher.engines._watchdog import Watchdog
@@ -48,18 +48,9 @@ class Statement:
         self.values = where.values
 
 
-def shows_key(query: Query) -> bool:
-    """Whether a row's JSON holds the texts of the key, so that they need not be sent, and taken, for every row.
-
-    A row with a document in it is not read again here.
-    """
-    nested = any(column.encoding is Encoding.JSON for column in query.columns)
-    return not nested and all(column in query.columns and column.encoding in SHOWN for column in query.key)
-
-
 def _select(query: Query, where: Where) -> str:
     names = [DIALECT.name(column.name) for column in query.key]
-    texts = () if shows_key(query) else map(key_text, query.key, names)
+    texts = () if shows_key(query, SHOWN) else map(key_text, query.key, names)
     order = f" ORDER BY {', '.join(names)}" if names else ""
     listed = ", ".join([f"CONVERT(varbinary(max), {_object(query.columns)})", *texts])
     return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
@@ -128,7 +119,7 @@ class Rows:
         key = self._query.key
         if not key:
             return None
-        texts = self._shown(row[0]) if shows_key(self._query) else [text.decode("utf-16-le") for text in row[1:]]
+        texts = self._shown(row[0]) if shows_key(self._query, SHOWN) else [text.decode("utf-16-le") for text in row[1:]]
         return Position(tuple((column.type, text) for column, text in zip(key, texts, strict=True)))
 
     def _shown(self, body: bytes) -> Sequence[str]:

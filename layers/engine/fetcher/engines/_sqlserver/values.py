@@ -8,10 +8,10 @@ of 2025, so bytes come as hexadecimal digits. Text keeps the escape `\/` of STRI
 from binascii import b2a_base64, unhexlify
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from struct import Struct
 
 import orjson
 
+from fetcher.engines._floats import shortest_single
 from fetcher.engines._sqlserver.types import is_class, kind
 from fetcher.model import Column, Encoding
 
@@ -85,10 +85,6 @@ def rendered(column: Column, name: str) -> str:
     return template.replace("{0}", name if column.encoding is Encoding.BOOLEAN else shown(column, name))
 
 
-SINGLE = Struct("<f")
-SMALLEST_NORMAL = 2.0**-126
-
-
 def finishing(columns: Sequence[Column]) -> Callable[[bytes], bytes]:
     """Return what a page of these columns still needs before it is JSON; for most tables that is nothing."""
     marks = {_mark(column) for column in columns}
@@ -123,7 +119,7 @@ def _doubles(texts: list[bytes]) -> list[bytes]:
 
 
 def _singles(texts: list[bytes]) -> list[bytes]:
-    return [_single(float(text)) for text in texts]
+    return [shortest_single(float(text)) for text in texts]
 
 
 def _binaries(texts: list[bytes]) -> list[bytes]:
@@ -135,13 +131,3 @@ FINISHES: Mapping[bytes, Callable[[list[bytes]], list[bytes]]] = {
     REAL_MARK.encode(): _singles,
     BYTES_MARK.encode(): _binaries,
 }
-
-
-def _single(number: float) -> bytes:
-    """Find the shortest digits that mean this real."""
-    wanted = SINGLE.pack(number)
-    for digits in range(6 if abs(number) >= SMALLEST_NORMAL else 1, 9):
-        text = b"%.*g" % (digits, number)
-        if SINGLE.pack(float(text)) == wanted:
-            return text
-    return b"%.9g" % number
