@@ -137,21 +137,25 @@ class Reader:
         plan is made of what is there then. Where it cannot, `_confirm` looks again behind the read.
         """
         session = self._session(planned)
-        planned.queries = self._discovered(planned.source, session)
+        seen = self._discovered(planned, session)
         if isinstance(session, Holding):
             for _ in range(HOLDS):
-                session.hold([query.path for query in planned.queries])
-                held, planned.queries = planned.queries, self._discovered(planned.source, session)
+                held = planned.queries
+                session.hold([query.path for query in held])
+                seen = self._discovered(planned, session, seen)
                 if held == planned.queries:
                     break
             else:
                 raise UnavailableError("the tables are being changed again and again; try later")
         return planned.queries
 
-    def _discovered(self, source: Source, session: Session) -> tuple[Query, ...]:
-        catalog = session.discover(source.scope)
-        source.remember(catalog)
-        return self._queries(source, catalog)
+    def _discovered(self, planned: _Planned, session: Session, seen: Catalog | None = None) -> Catalog:
+        """Plan from what is there now; only what was not seen before has to be remembered."""
+        catalog = session.discover(planned.source.scope)
+        if catalog != seen:
+            planned.source.remember(catalog)
+        planned.queries = self._queries(planned.source, catalog)
+        return catalog
 
     def _confirm(self, source: Source, session: Session, planned: tuple[Query, ...]) -> None:
         """Raise `ChangedError` unless tables that nothing held are behind the read what they were when it was planned.
