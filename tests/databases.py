@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pymysql
 
+from tests.contract.kinds import Source
 from tests.rig import Rig
 from tests.stack import Stack
 
@@ -18,6 +19,21 @@ SERIES = {
     "postgresql": "SELECT i AS n FROM generate_series(1, {0}) i",
     "mysql": "SELECT seq AS n FROM seq_1_to_{0}",
 }
+
+
+def register_sqlserver(service: Rig, name: str, source: Source, port: int | None = None) -> None:
+    """Register a served SQL Server under a name, at its own port or behind another one of this machine."""
+    to = source.to
+    answer = service.register(
+        name,
+        type="SQL_SERVER",
+        host=to.host,
+        port=port or to.port,
+        databaseName=to.database,
+        userName=to.user,
+        password=source.secret.password,
+    )
+    assert answer.status == 201, answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from fetcher.engines._sqlserver.driver import SETTINGS
 from tests.cloud import Cloud, cloud
 from tests.cloudproxy import Fault
 from tests.contract.kinds import Source, sqlserver
+from tests.databases import register_sqlserver
 from tests.rig import EXTRACT, work_event
 from tests.stack import Stack
 
@@ -43,18 +44,8 @@ def served() -> Iterator[Source]:
 
 @pytest.fixture(scope="module")
 def at(stack: Stack, served: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    to = served.to
     with cloud(stack, tmp_path_factory.mktemp("changed"), **{SETTINGS: os.environ[SETTINGS]}) as made:
-        answer = made.register(
-            NAME,
-            type="SQL_SERVER",
-            host=to.host,
-            port=to.port,
-            databaseName=to.database,
-            userName=to.user,
-            password=served.secret.password,
-        )
-        assert answer.status == 201, answer
+        register_sqlserver(made, NAME, served)
         yield made
 
 

@@ -40,6 +40,7 @@ from tests.changing import (
 )
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source, oracle, sqlserver
+from tests.databases import register_sqlserver
 from tests.faultproxy import faulty
 from tests.integration.test_crashes import finished
 from tests.rig import QUICK, Rig, rig
@@ -74,22 +75,8 @@ def sql_server() -> Iterator[Source]:
 @pytest.fixture(scope="module")
 def service(stack: Stack, sql_server: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with rig(stack, tmp_path_factory.mktemp("changing"), **QUICK, **{SETTINGS: os.environ[SETTINGS]}) as made:
-        register(made, sql_server, "my_sqlserver", sql_server.to.port)
+        register_sqlserver(made, "my_sqlserver", sql_server)
         yield made
-
-
-def register(service: Rig, source: Source, name: str, port: int) -> None:
-    to = source.to
-    answer = service.register(
-        name,
-        type="SQL_SERVER",
-        host=to.host,
-        port=port,
-        databaseName=to.database,
-        userName=to.user,
-        password=source.secret.password,
-    )
-    assert answer.status == 201, answer
 
 
 def commits(source: Source) -> Callable[[], AbstractContextManager[Commit]]:
@@ -124,7 +111,7 @@ def test_tables_of_sql_server_are_of_one_moment_where_the_database_has_snapshots
         sql_server.run(statement)
     name = f"changing_{allowed.lower()}"
     with faulty(sql_server.to.host, sql_server.to.port) as proxy, Writer(commits(sql_server)) as writer:
-        register(service, sql_server, name, proxy.port)
+        register_sqlserver(service, name, sql_server, proxy.port)
         job_id = service.posted({name: {TABLE: FIELDS, LAST: ["version"]}}, f"snapshot {name}")
         with slowly(service, job_id, proxy):
             writer.goes_on()

@@ -19,6 +19,7 @@ from fetcher.core.audit import verify_manifest
 from fetcher.engines._sqlserver.driver import SETTINGS
 from infra.local.places import ROOT
 from tests.contract.kinds import Source, oracle, sqlserver
+from tests.databases import register_sqlserver
 from tests.rig import VERIFY_KEY, rig
 from tests.stack import Stack
 
@@ -49,17 +50,7 @@ def test_the_example_for_sql_server(stack: Stack, sql_server: Source, tmp_path_f
     """R-000-25, R-000-26, R-000-95: through the whole service, by the real driver; two schemas, one the default."""
     request = (ROOT / "examples" / "sqlserver.json").read_text()
     with rig(stack, tmp_path_factory.mktemp("sqlserver"), **{SETTINGS: os.environ[SETTINGS]}) as service:
-        to = sql_server.to
-        answer = service.register(
-            "my_sqlserver",
-            type="SQL_SERVER",
-            host=to.host,
-            port=to.port,
-            databaseName=to.database,
-            userName=to.user,
-            password=sql_server.secret.password,
-        )
-        assert answer.status == 201, answer
+        register_sqlserver(service, "my_sqlserver", sql_server)
         job_id = service.http("POST", "/v1/fetcher", request).json()["jobId"]
         service.work()
         job = service.job(job_id)
