@@ -32,7 +32,12 @@ class Posted:
     @property
     def ended(self) -> bool:
         """Whether the job was seen in a terminal status."""
-        return self.job.get("status") in {"completed", "failed"}
+        return self.completed or self.job.get("status") == "failed"
+
+    @property
+    def completed(self) -> bool:
+        """Whether the job was seen to have a result."""
+        return self.job.get("status") == "completed"
 
 
 def post(api: Api, kind: Kind, correlation: str, random: Random) -> Posted:

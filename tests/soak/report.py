@@ -22,7 +22,7 @@ def written(file: Path, jobs: Sequence[Posted], watch: Watch, seconds: float) ->
 
 
 def _figures(jobs: Sequence[Posted], watch: Watch, seconds: float) -> Iterator[tuple[str, str]]:
-    done = [posted for posted in jobs if posted.job.get("status") == "completed"]
+    done = [posted for posted in jobs if posted.completed]
     kinds = Counter(posted.kind.name for posted in jobs)
     yield "jobs", f"{len(jobs)}: " + ", ".join(f"{count} {name}" for name, count in kinds.most_common())
     yield "ended", f"{len(done)} completed, {_failures(jobs)}"

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from infra.local import stack as local
 from infra.local.api import Api
 from infra.local.places import ROOT, Place
 from tests.faultproxy import FaultProxy, faulty
-from tests.soak import chaos, report
+from tests.soak import chaos, leftovers, report
 from tests.soak.client import Posted, look, post
 from tests.soak.jobs import Kind, mixed, possible
 from tests.soak.watching import Watch, drained, hasten, watching
@@ -40,6 +39,8 @@ KILLED_PERCENT = 1.5
 PARAMETERS = {"LeaseSeconds": "4", "HeartbeatSeconds": "0.5", "DispatchSeconds": "2", "StallSeconds": "4"}
 MAY_FAIL = {"unavailable", "internal"}
 """How a job may end that chance hit again and again. It is never lost, never wrong, and says so."""
+MOST = 0.9
+"""Of the jobs that can complete, how many do at least: a job is tried five times, so it ends otherwise by bad luck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,10 @@ def test_nothing_is_lost_and_nothing_is_twice_under_load_and_faults(field: Field
     print(report.written(ROOT / ".local" / "soak.md", jobs, watch, seconds))  # noqa: T201 - the figures are the point
     for posted in jobs:
         _ended_well(posted, digests, watch)
-    _nothing_left(field.stack, calm, jobs)
+    _most_completed(jobs)
+    leftovers.stored(field.stack, jobs)
+    leftovers.nothing_left(field.stack, [*calm, *jobs])
+    assert not watch.failures
 
 
 def _calm(api: Api, kinds: tuple[Kind, ...]) -> list[Posted]:
@@ -151,27 +155,15 @@ def _ended_well(posted: Posted, digests: Mapping[str, str | None], watch: Watch)
     assert watch.jobs[job["id"]] == {f"fetcher.job.{job['status']}.{job['id']}"}
     if posted.kind.fails:
         assert job["error"]["family"] in {posted.kind.fails, *MAY_FAIL}, job
-    elif job["status"] == "completed":
+    elif posted.completed:
         assert job["resultSha256"] == digests[posted.kind.name], job
     else:
         assert job["error"]["family"] in MAY_FAIL, job
 
 
-def _nothing_left(stack: Stack, calm: list[Posted], jobs: list[Posted]) -> None:
-    """No second extraction of a request, no marker, no slot, no upload and no poison message is left."""
-    items = _items(stack)
-    known = {posted.job["id"] for posted in [*calm, *jobs]}
-    unknown = [item for item in items if item.get("status") and item["extractionId"]["S"] not in known]
-    # Only a job that failed before its poster heard of it: posted again, it became a new one.
-    assert not [item for item in unknown if item["status"] != {"S": "failed"}]
-    kept = [item["SK"]["S"] for item in items if item["SK"]["S"].startswith(("ACTIVE#", "SLOT#"))]
-    assert not [key for key in kept if key.startswith("ACTIVE#")], kept
-    uploads = stack.client("s3").list_multipart_uploads(Bucket=stack["bucket"]).get("Uploads", [])
-    assert not [upload["Key"] for upload in uploads]
-
-
-def _items(stack: Stack) -> list[dict[str, Any]]:
-    pages = (
-        stack.client("dynamodb").get_paginator("scan").paginate(TableName=stack["tables"]["main"], ConsistentRead=True)
-    )
-    return [item for page in pages for item in page["Items"]]
+def _most_completed(jobs: list[Posted]) -> None:
+    """Faults are overcome, not reported: most jobs complete, and some of every kind do."""
+    able = [posted for posted in jobs if not posted.kind.fails]
+    assert sum(posted.completed for posted in able) >= MOST * len(able)
+    drawn = {posted.kind.name for posted in able}
+    assert drawn == {posted.kind.name for posted in able if posted.completed}
