@@ -3,8 +3,11 @@
 import io
 import json
 import os
+import subprocess
+import sys
 import time
 import zipfile
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -61,7 +64,21 @@ def test_the_same_code_makes_the_same_archive_with_a_bootstrap() -> None:
     assert packed == archive.functions_with_runtime()
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     assert {"bootstrap", "submit/app.py", "extract/app.py", "notify/app.py", "fetcher/model.py"} <= set(names)
-    assert not [name for name in names if "__pycache__" in name or name.startswith("fetcher_cli")]
+    assert not [name for name in names if name.startswith("fetcher_cli")]
+
+
+def test_packed_modules_are_not_compiled_again(tmp_path: Path) -> None:
+    """Each has its bytecode, of this interpreter, and Python takes it without looking at the source."""
+    with zipfile.ZipFile(io.BytesIO(archive.functions_with_runtime())) as packed:
+        packed.extractall(tmp_path)
+    modules = list(tmp_path.rglob("*.py"))
+    compiled = [Path(cache_from_source(str(module))) for module in modules]
+    assert modules
+    assert all(file.exists() for file in compiled)
+    (tmp_path / "fetcher" / "errors.py").write_text("raise SystemExit('compiled again')")
+    code = "import fetcher.errors; print(fetcher.errors.UnavailableError.__mro__[1].__name__)"
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout == "FetcherError\n"
 
 
 def test_functions_are_packed_alone_for_an_endpoint_with_the_managed_runtime() -> None:
