@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fetcher.core.plan import digest, missing, plan
+from fetcher.core.plan import RENDERING, digest, missing, plan
 from fetcher.errors import SCHEMA_VALIDATION, InvalidRequestError, Where
 from fetcher.model import (
     Catalog,
@@ -208,3 +208,10 @@ def test_the_plan_digest_changes_with_whatever_is_read() -> None:
     digests = {digest({"a": (query,)}) for query in changed}
     assert len(digests) == len(changed)
     assert digest({"b": (QUERY,)}) not in digests
+
+
+def test_a_release_that_renders_otherwise_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R-002-13: one result never holds two renderings, whichever release goes on with a job."""
+    before = digest({"a": (QUERY,)})
+    monkeypatch.setattr("fetcher.core.plan.RENDERING", RENDERING + 1)
+    assert digest({"a": (QUERY,)}) != before

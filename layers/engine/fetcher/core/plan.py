@@ -23,6 +23,12 @@ from fetcher.ports import FieldNaming, Naming
 TOO_MUCH = "FET-0401"
 """Counts, and two names of one table: what submit would have said, had it known the schema."""
 
+RENDERING = 1
+"""Counts the releases that render a value, or spell a position, as none did before.
+
+A job that was begun by the release before begins again: one result never holds two renderings.
+"""
+
 
 def plan(
     datasource: str,
@@ -67,9 +73,10 @@ def missing(
 def digest(queries: Mapping[str, Sequence[Query]]) -> str:
     """Digest what will be read, by datasource: names, columns with types, keys and filters (R-002-13).
 
-    A checkpoint of another digest is not used. Page sizes do not count.
+    A checkpoint of another digest is not used. Page sizes do not count; how values are rendered does.
     """
-    form = {datasource: [_canonical(query) for query in queries[datasource]] for datasource in queries}
+    read = {datasource: [_canonical(query) for query in queries[datasource]] for datasource in queries}
+    form = {"rendering": RENDERING, "read": read}
     return hashlib.sha256(dumps(form, sort=True).encode()).hexdigest()
 
 
