@@ -163,6 +163,22 @@ def test_no_setting_of_a_role_changes_a_value_or_loses_a_row(source: Source) -> 
         source.run(f"ALTER ROLE {source.to.user} RESET ALL; DROP TABLE settled, searched")
 
 
+def test_a_scan_begins_at_the_beginning_whoever_else_scans(source: Source) -> None:
+    """R-000-101: without a key the server's order is all there is, and it should not depend on who else reads."""
+    [(blocks,)] = source.run("SELECT setting::int / 4 FROM pg_settings WHERE name = 'shared_buffers'")
+    source.run("CREATE UNLOGGED TABLE scanned (n int, filler text); ALTER TABLE scanned ALTER filler SET STORAGE PLAIN")
+    source.run(f"INSERT INTO scanned SELECT n, repeat('x', 8000) FROM generate_series(1, {blocks + 1000}) n")
+    try:
+        with _other(source) as other, connect(source.to, source.secret, seconds=60, application="scan") as session:
+            other.execute("BEGIN; DECLARE halfway CURSOR FOR SELECT n FROM scanned")
+            other.execute(f"MOVE {blocks // 2} FROM halfway".encode())
+            table = session.discover(("public",)).tables["public", "scanned"]
+            first = next(session.read(Query("scanned", table.path, table.columns[:1], page_bytes=1), None))
+            assert first.body == b'{"n":1}'
+    finally:
+        source.run("DROP TABLE scanned")
+
+
 def test_an_array_that_is_not_parted_by_commas_is_its_text(source: Source) -> None:
     """`design.md` §7.2: of PostGIS' geometry, parted by colons, all elements became one text in a list."""
     source.run("""
