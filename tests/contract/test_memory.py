@@ -3,7 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
+import pytest
+
+from fetcher.engines import engine
+from fetcher.errors import LimitError
+from fetcher.model import Query
 from tests.contract.kinds import HEAVY, MILLION, Source
 
 SCRIPT = """
@@ -44,3 +50,43 @@ def test_memory_is_bounded_by_a_few_rows_when_they_are_of_one_mebibyte(source: S
     rows, growth = peak(source, "heavy")
     assert rows == HEAVY
     assert growth < 24 * 1024
+
+
+TALL = 24
+"""MiB of a row."""
+
+
+def test_the_key_of_a_large_row_is_read_without_the_row(sources: Callable[[str], Source]) -> None:
+    """R-002-84: parsed for its key, a row of 80 MB took a worker of 512 MB with it."""
+    source = sources("postgresql")
+    body = f"(SELECT repeat('x', {TALL} * 1024 * 1024))"
+    source.run(f"CREATE TABLE tall (id int PRIMARY KEY, body text); INSERT INTO tall VALUES (1, {body}), (2, {body})")
+    source.run("CREATE TABLE tall_keyless AS TABLE tall")
+    try:
+        keyless, keyed = peak(source, "tall_keyless"), peak(source, "tall")
+    finally:
+        source.run("DROP TABLE tall, tall_keyless")
+    assert keyed[0] == keyless[0] == 2
+    assert keyed[1] < keyless[1] + TALL * 1024 / 2
+
+
+def test_a_row_that_no_worker_can_hold_is_a_limit(
+    sources: Callable[[str], Source], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-000-47: with a key and without; the last that is delivered is the one before."""
+    source = sources("postgresql")
+    monkeypatch.setattr("fetcher.engines._postgresql.rows.LARGEST", 2**20)
+    values = ", ".join(f"({n}, (SELECT repeat('x', {2**20 if n == 3 else 2**19})))" for n in range(1, 5))
+    source.run(f"CREATE TABLE tall (id int PRIMARY KEY, body text); INSERT INTO tall VALUES {values}")
+    try:
+        with engine("postgresql").connect(source.to, source.secret, seconds=60, application="tall") as session:
+            table = session.discover(()).tables["public", "tall"]
+        for key in (table.columns[:1], ()):
+            with engine("postgresql").connect(source.to, source.secret, seconds=60, application="tall") as session:
+                pages = session.read(Query("tall", table.path, table.columns, key), None)
+                assert next(pages).rows + next(pages).rows == 2
+                with pytest.raises(LimitError, match="a row has 1048") as caught:
+                    next(pages)
+                assert "xx" not in str(caught.value)
+    finally:
+        source.run("DROP TABLE tall")

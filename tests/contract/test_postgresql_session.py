@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 
 from fetcher.engines.postgresql import PostgreSQLSession, connect
-from fetcher.errors import RefusedError, UnavailableError
+from fetcher.errors import InvalidRequestError, RefusedError, UnavailableError
 from fetcher.model import Connection, Page, Query, Secret
 from tests.contract.conftest import Reader
 from tests.contract.kinds import EVENTS, Source
@@ -162,6 +163,22 @@ def test_no_setting_of_a_role_changes_a_value_or_loses_a_row(source: Source) -> 
         source.run(f"ALTER ROLE {source.to.user} RESET ALL; DROP TABLE settled, searched")
 
 
+def test_a_scan_begins_at_the_beginning_whoever_else_scans(source: Source) -> None:
+    """R-000-101: without a key the server's order is all there is, and it should not depend on who else reads."""
+    [(blocks,)] = source.run("SELECT setting::int / 4 FROM pg_settings WHERE name = 'shared_buffers'")
+    source.run("CREATE UNLOGGED TABLE scanned (n int, filler text); ALTER TABLE scanned ALTER filler SET STORAGE PLAIN")
+    source.run(f"INSERT INTO scanned SELECT n, repeat('x', 8000) FROM generate_series(1, {blocks + 1000}) n")
+    try:
+        with _other(source) as other, connect(source.to, source.secret, seconds=60, application="scan") as session:
+            other.execute("BEGIN; DECLARE halfway CURSOR FOR SELECT n FROM scanned")
+            other.execute(f"MOVE {blocks // 2} FROM halfway".encode())
+            table = session.discover(("public",)).tables["public", "scanned"]
+            first = next(session.read(Query("scanned", table.path, table.columns[:1], page_bytes=1), None))
+            assert first.body == b'{"n":1}'
+    finally:
+        source.run("DROP TABLE scanned")
+
+
 def test_an_array_that_is_not_parted_by_commas_is_its_text(source: Source) -> None:
     """`design.md` §7.2: of PostGIS' geometry, parted by colons, all elements became one text in a list."""
     source.run("""
@@ -187,17 +204,20 @@ GRANTED = """
 CREATE TABLE granted (id int PRIMARY KEY, amount int, secret text);
 INSERT INTO granted SELECT i, i, 'x' FROM generate_series(1, 10) i;
 CREATE MATERIALIZED VIEW summed AS SELECT 1 AS id, 2 AS amount;
+CREATE TABLE parted (id int, amount int, secret text) PARTITION BY LIST (id);
+CREATE TABLE parted_one PARTITION OF parted FOR VALUES IN (1); INSERT INTO parted VALUES (1, 1, 'x');
+CREATE TABLE behind AS SELECT * FROM parted; CREATE VIEW seen AS SELECT * FROM behind;
 CREATE ROLE partly LOGIN PASSWORD 'x';
-GRANT SELECT (id, amount) ON granted TO partly; GRANT SELECT ON summed TO partly;
+GRANT SELECT (id, amount) ON granted, parted, seen TO partly; GRANT SELECT ON summed TO partly;
 """
 
 
 @pytest.fixture
 def partly(source: Source) -> Iterator[Connection]:
-    """A user who may read some columns of a table, and a view with contents of its own."""
+    """A user who may read some columns of tables and of a view, and a view with contents of its own."""
     source.run(GRANTED)
     yield replace(source.to, user="partly")
-    source.run("DROP MATERIALIZED VIEW summed; DROP TABLE granted; DROP ROLE partly")
+    source.run("DROP MATERIALIZED VIEW summed; DROP TABLE granted, parted, behind CASCADE; DROP ROLE partly")
 
 
 @pytest.mark.parametrize(
@@ -225,14 +245,73 @@ def test_what_cannot_be_locked_by_name_waits_for_the_read_all_the_same(
     assert sum(page.rows for page in pages) == (10 if name == "granted" else 1)
 
 
-def test_what_was_emptied_between_snapshot_and_lock_is_tried_again(source: Source, partly: Connection) -> None:
-    """R-002-1: the moment in which nothing holds the table is looked at afterwards."""
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("granted", "TRUNCATE granted"),
+        ("parted", "TRUNCATE parted_one"),
+        ("seen", "TRUNCATE behind"),
+        ("granted", "DROP TABLE granted; CREATE TABLE granted (id int); GRANT SELECT (id) ON granted TO partly"),
+    ],
+    ids=["a table", "a partition", "what a view reads", "another of its name"],
+)
+def test_what_was_emptied_between_snapshot_and_lock_is_tried_again(
+    source: Source, partly: Connection, name: str, change: str
+) -> None:
+    """R-002-1: the moment in which nothing holds the table, or what is behind it, is looked at afterwards."""
     with connect(partly, Secret("x"), seconds=60, application="partly") as session:
         session.discover(("public",))  # fixes a snapshot, as the first of two tables would
-        _changed(source, "TRUNCATE granted")
+        source.run(change)
         with pytest.raises(UnavailableError, match="emptied or replaced"):
-            session._hold_by_query(("public", "granted"))
-        session.hold([("public", "granted")])
+            session._hold_by_query(("public", name))
+        if "DROP" not in change:
+            session.hold([("public", name)])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("granted", "TRUNCATE granted"),
+        ("parted", "TRUNCATE parted_one"),
+        ("seen", "TRUNCATE behind"),
+        ("summed", "REFRESH MATERIALIZED VIEW summed"),
+    ],
+)
+def test_a_lock_that_is_not_had_in_time_is_no_lock(source: Source, partly: Connection, name: str, change: str) -> None:
+    """R-002-1: the snapshot is from before the wait, and a table that is emptied meanwhile is found empty in it."""
+    source.run("ALTER ROLE partly SET lock_timeout = '300ms'")
+    with connect(partly, Secret("x"), seconds=60, application="partly") as session:
+        path = session.discover(("public",)).tables["public", name].path
+        with _changing(source, change), pytest.raises(UnavailableError, match="55P03"):
+            session.hold([path])
+
+
+@contextmanager
+def _changing(source: Source, change: str) -> Iterator[None]:
+    """Be in the middle of a transaction that changes something, and commit it at the end."""
+    with _other(source) as connection:
+        connection.execute(f"BEGIN; {change}".encode())
+        yield
+        connection.execute("COMMIT")
+
+
+def test_what_was_not_there_to_be_held_is_not_read(source: Source, partly: Connection) -> None:
+    """R-002-1: made between hold and read, its rows are behind the snapshot: it would be found empty."""
+    with connect(partly, Secret("x"), seconds=60, application="partly") as session:
+        table = session.discover(("public",)).tables["public", "granted"]
+        with _other(source) as connection:
+            connection.execute("DROP TABLE granted")
+        session.hold([table.path, ("public", "summed")])
+        query = Query("granted", table.path, table.columns[:2])
+        with pytest.raises(InvalidRequestError, match="42P01"):
+            list(session.read(query, None))
+    with connect(partly, Secret("x"), seconds=60, application="partly") as session:
+        session.hold([table.path, ("public", "summed")])
+        with _other(source) as connection:
+            connection.execute(GRANTED.partition("CREATE MATERIALIZED")[0].encode())
+            connection.execute("GRANT SELECT (id, amount) ON granted TO partly")
+        with pytest.raises(UnavailableError, match="emptied or replaced"):
+            list(session.read(query, None))
 
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -240,8 +319,14 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 def _changed(source: Source, change: str) -> None:
     """Change a table over a connection of this thread's own."""
+    with _other(source) as connection:
+        connection.execute(change.encode())
+
+
+@contextmanager
+def _other(source: Source) -> Iterator[psycopg.Connection]:
     at, password = source.to, source.secret.password
     with psycopg.connect(
         host=at.host, port=at.port, user=at.user, password=password, dbname=at.database, autocommit=True
     ) as connection:
-        connection.execute(change.encode())
+        yield connection

@@ -113,6 +113,23 @@ def test_rows_of_a_mebibyte_stay_within_memory(service: Rig, record_property: Ca
     assert peak < 150_000_000
 
 
+@pytest.mark.slow
+def test_a_row_of_eighty_megabytes_fits_with_its_key(
+    service: Rig, record_property: Callable[[str, object], None]
+) -> None:
+    """R-000-47: parsed for its key, it took a worker of 512 MB with it."""
+    with source(service) as connection:
+        connection.execute("DROP TABLE IF EXISTS tall; CREATE TABLE tall (id int PRIMARY KEY, body text)")
+        connection.execute("INSERT INTO tall SELECT n, repeat('x', 80000000) FROM generate_series(1, 1) n")
+    job, peak = worked(service, posted(service, {"tall": ["*"]}, "tall"))
+    record_property("peak", f"{peak / 1e6:.0f} MB with a row of 80 MB")
+    assert (job["status"], job.get("error"), job.get("rowCount")) == ("completed", None, 1)
+    assert peak < 512 * MIB
+    service.http("DELETE", f"/v1/fetcher/{job['id']}/result")
+    with source(service) as connection:
+        connection.execute("DROP TABLE tall")
+
+
 def test_several_datasources_are_read_side_by_side_into_one_result(service: Rig) -> None:
     """R-000-3, R-000-23, R-000-39: in sorted order, whatever finishes first."""
     names = [f"pg_{number}" for number in range(6)]

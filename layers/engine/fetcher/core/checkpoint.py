@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fetcher.core.seal import START_OF_CHAIN, Chunk, chained
+from fetcher.errors import RefusedError
 from fetcher.model import Page, Position
 
 LARGEST_POSITION = 16 * 1024
@@ -70,6 +71,19 @@ def marked(page: Page, table: int, rows: Sequence[int]) -> Mark | None:
     if page.position is None or sum(len(text.encode()) for _, text in page.position.values) > LARGEST_POSITION:
         return None
     return Mark(table, page.position, (*rows[:-1], rows[-1] + page.rows))
+
+
+def moved(position: Position | None, last: Position | None) -> Position | None:
+    """Return where a read stands behind a page; `last` is where it stood before. Neither is known without a key.
+
+    A mask may show one key for all rows. The read itself is whole, since the database sorts by what it has; one that
+    goes on behind the mask begins anew, or finds nothing more.
+    """
+    if position is not None and position == last:
+        raise RefusedError(
+            "rows of the table show the same key: this user may see a mask of it; read as one who sees it"
+        )
+    return position or last
 
 
 def chunks_of(parts: Sequence[Part]) -> tuple[Chunk, ...]:

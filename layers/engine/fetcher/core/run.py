@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from fetcher.core.checkpoint import Checkpoint, Mark, marked
+from fetcher.core.checkpoint import Checkpoint, Mark, marked, moved
 from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.faults import Point, reach
 from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
@@ -214,10 +214,12 @@ class Reader:
         marking: tuple[int, list[int]] | None = None,
     ) -> Iterator[Page]:
         """Write the pages of a table; with `marking`, note before each what a part that ends with it would end with."""
+        last = after
         self._progress.began(datasource, query.name)
         with located(datasource, query.name):
             for number, page in enumerate(session.read(query, after)):
                 self._stop.check()
+                last = moved(page.position, last)
                 if marking is not None:
                     self._mark = marked(page, *marking)
                 outlet.page(page.body, page.rows)

@@ -16,7 +16,7 @@ from fetcher.engines._postgresql.reading import Reading
 from fetcher.engines._postgresql.tls import tls
 from fetcher.engines._postgresql.values import DIALECT
 from fetcher.engines._watchdog import Watchdog
-from fetcher.errors import FetcherError, UnavailableError
+from fetcher.errors import FetcherError, InvalidRequestError, RefusedError, UnavailableError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 SETTINGS: Mapping[str, str] = {
@@ -31,6 +31,7 @@ SETTINGS: Mapping[str, str] = {
     "gin_fuzzy_search_limit": "0",  # any other lets a GIN index find some of the rows, and say nothing
     "search_path": "pg_catalog,pg_temp",
     "default_transaction_read_only": "on",
+    "synchronize_seqscans": "off",  # on, a scan begins where another one is: the same rows in another order
     "row_security": "off",  # a policy that would hide rows is an error: a read is complete, or there is none
     "jit": "off",  # compiling the expression of a wide row takes longer than most reads
 }
@@ -53,10 +54,12 @@ LOCKABLE = """SELECT c.relkind IN ('r', 'p', 'v') AND pg_catalog.has_table_privi
  WHERE n.nspname = %s AND c.relname = %s"""
 
 HELD = "SAVEPOINT held", "ROLLBACK TO held"
-REWRITTEN = """SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %s AND c.relname = %s
-   AND nullif(c.relfilenode, 0) IS DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid)"""
-"""The row is of the snapshot, the function tells of now: they differ when the table was emptied or replaced since."""
+REWRITTEN = """SELECT FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation
+ WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND (c.oid IS NULL
+   OR c.relfilenode <> 0 AND c.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(c.oid))"""
+"""The row is of the snapshot, lock and function tell of now: they differ when a table was emptied or replaced since.
+What is locked is the table that was asked, the partitions of one, or whatever a view reads."""
+REPLACED = "a table was emptied or replaced in this moment; try later"
 
 CHECK_CLIENT_SINCE = 140_000
 CONNECT_SECONDS = 10.0
@@ -78,6 +81,7 @@ class PostgreSQLSession:
         self._watchdog = watchdog
         self._other = other
         self._schema = schema
+        self._unheld: set[tuple[str, ...]] = set()
 
     def discover(self, scope: Sequence[str]) -> Catalog:
         """Describe the tables and views of these schemas in one query; system schemas are skipped."""
@@ -91,6 +95,7 @@ class PostgreSQLSession:
         locked so, and only with the right to read all of them. The others are locked by a query, which begins the
         snapshot first: what was emptied or replaced in between is unavailable.
         """
+        self._unheld.clear()
         with self._watchdog.waiting(explained):
             lockable = [path for path in paths if self._connection.execute(LOCKABLE, path).fetchone() == (True,)]
             self._connection.rollback()
@@ -102,19 +107,27 @@ class PostgreSQLSession:
                     self._hold_by_query(path)
 
     def _hold_by_query(self, path: tuple[str, ...]) -> None:
-        """What cannot be asked at all is refused by its read, which says why."""
+        """What cannot be asked at all is refused by its read, which says why; what is not had in time is not held."""
         begin, undo = HELD
         self._connection.execute(begin.encode())
         try:
-            self._connection.execute(f"SELECT FROM {DIALECT.name(*path)} LIMIT 0".encode())
-        except psycopg.Error:
+            self._asked(path)
+        except psycopg.Error as error:
+            if not isinstance(explained(error), RefusedError | InvalidRequestError):
+                raise
             self._connection.execute(undo.encode())
+            self._unheld.add(path)
             return
-        if self._connection.execute(REWRITTEN, path).fetchone() is not None:
-            raise UnavailableError("a table was emptied or replaced in this moment; try later")
+        if self._connection.execute(REWRITTEN).fetchone() is not None:
+            raise UnavailableError(REPLACED)
+
+    def _asked(self, path: tuple[str, ...]) -> None:
+        self._connection.execute(f"SELECT FROM {DIALECT.name(*path)} LIMIT 0".encode())
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained."""
+        if query.path in self._unheld:
+            self._refuse(query.path)
         reading = Reading(self._connection, self._watchdog, query, after)
         try:
             while (page := self._next(reading)) is not None:
@@ -122,6 +135,12 @@ class PostgreSQLSession:
         finally:
             if not reading.ended:
                 self._connection.close()
+
+    def _refuse(self, path: tuple[str, ...]) -> None:
+        """Let the server say why a table was not held; if it says nothing now, another one has come behind us."""
+        with self._watchdog.waiting(explained):
+            self._asked(path)
+            raise UnavailableError(REPLACED)
 
     def _next(self, reading: Reading) -> Page | None:
         with self._watchdog.waiting(explained):
@@ -178,7 +197,8 @@ def _milliseconds(seconds: float) -> str:
 
 def _opened(parameters: Mapping[str, Any], watchdog: Watchdog) -> psycopg.Connection:
     """Connect, begin the one transaction of the session, and give its socket to the watchdog."""
-    with watchdog.waiting(refused):
+    names = parameters["user"], parameters["dbname"]
+    with watchdog.waiting(lambda error: refused(error, names)):
         try:
             connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:

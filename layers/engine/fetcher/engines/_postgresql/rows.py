@@ -15,10 +15,15 @@ from psycopg import pq
 from fetcher.engines._postgresql.statement import SHOWN, text_of
 from fetcher.engines._postgresql.wire import Wire, failure
 from fetcher.engines._sql import shows_key
+from fetcher.errors import LimitError
 from fetcher.model import Page, Position, Query
 
 CHUNK = 128
 """Rows; of fewer than 64 KiB each (`statement.SMALL`), so a chunk is of less than 8 MiB."""
+
+LARGEST = 80 * 1024 * 1024
+"""Bytes of a row. One may be there five times: as libpq received it, as it gave it away, as a page, and in the two
+chunks of the result; a worker has 512 MB."""
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 HEADER = Struct(">15xI")
@@ -137,14 +142,14 @@ class Copy:
                 self._wire.receive()
         if last is None:
             return None
+        if size > LARGEST:
+            raise LimitError(f"a row has {len(last)} bytes; the most that a worker can hold is {LARGEST}")
         self._count += len(bodies)
         return Page(b",".join(bodies), len(bodies), self._position(last))
 
     def _position(self, row: memoryview) -> Position | None:
-        """Take the texts of the key from the JSON object, or from behind it."""
+        """Take the texts of the key from behind the JSON object, which may be too large to be looked into."""
         at, values = ROW.size + ROW.unpack_from(row)[0], []
-        if self._query.key and shows_key(self._query, SHOWN):
-            return shown(self._query, row[ROW.size : at])
         for column in self._query.key:
             start = at + SIZE.size
             at = start + SIZE.unpack_from(row, at)[0]

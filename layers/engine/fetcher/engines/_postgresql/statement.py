@@ -39,8 +39,8 @@ SHOWN = BOUNDED | {Encoding.INTEGER, Encoding.DECIMAL, Encoding.UUID, Encoding.T
 class Statement:
     """The settings of a read, which carry its bound values, and its two forms.
 
-    `small` fails with a division by zero at the first row that is not small. `keys` are the key columns whose
-    texts follow the row, because its JSON does not show them.
+    `small` fails with a division by zero at the first row that is not small. The texts of the key follow a row; a small
+    one whose JSON shows them is as quickly read itself.
     """
 
     def __init__(self, query: Query, after: Position | None, server: int) -> None:
@@ -49,9 +49,9 @@ class Statement:
             where.after(query.key, after)
         self.settings = [("search_path", _search_path(query))]
         self.settings += zip(map(parameter, count(1)), where.values, strict=False)
-        self.keys = () if shows_key(query, SHOWN) else query.key
-        self.copy = f"COPY ({_select(query, where, self.keys, server)}) TO STDOUT (FORMAT binary)"
-        self.small = _select(query, where, self.keys, server, _guard(query.columns))
+        beside = () if shows_key(query, SHOWN) else query.key
+        self.copy = f"COPY ({_select(query, where, query.key, server)}) TO STDOUT (FORMAT binary)"
+        self.small = _select(query, where, beside, server, _guard(query.columns))
 
 
 def text_of(column: Column, value: bytes | memoryview) -> str:
