@@ -144,9 +144,34 @@ def test_an_hour_that_is_used_up_is_waited_for_and_a_moment_is_not(resource: str
     assert error.retry_after == wait
 
 
-def test_an_unknown_number_is_read_by_its_state() -> None:
-    error = pymysql.OperationalError(3999, "words", sqlstate="22032")
-    assert isinstance(explained(error), InvalidRequestError)
+@pytest.mark.parametrize(
+    ("number", "state", "family", "connecting"),
+    [
+        # of no state of their own, and nothing is known of them: a server that fails, a shard that is moved
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1004, 1015, 1016, 1024, 1194, 1195, 1297)),
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1026, 1206, 1296, 1429, 1430, 1637, 1689)),
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1105, 1615, 1815, 1878, 3032, 3168, 9001)),
+        (1999, None, UnavailableError, UnavailableError),
+        (1461, "42000", UnavailableError, UnavailableError),  # statements of all sessions together
+        # the same state, and known to last
+        *((one, "HY000", RefusedError, RefusedError) for one in (1129, 1130, 1275, 1524, 3118, 3159, 3554, 3955)),
+        *((one, "HY000", InvalidRequestError, InvalidRequestError) for one in (1111, 1168, 1193, 1273, 1356, 1449)),
+        *((one, "HY000", InvalidRequestError, InvalidRequestError) for one in (3040, 3636, 3692, 4078)),
+        *((one, "HY000", LimitError, LimitError) for one in (1116, 1119, 1436)),
+        # a state that is a verdict
+        (3999, "22032", InvalidRequestError, InvalidRequestError),
+        (1242, "21000", InvalidRequestError, InvalidRequestError),
+        (1644, "45000", InvalidRequestError, InvalidRequestError),
+        (1999, "25001", InvalidRequestError, RefusedError),
+        (1999, "08S01", UnavailableError, UnavailableError),
+    ],
+)
+def test_a_number_without_a_state_of_its_own_may_pass_unless_it_is_known_to_last(
+    number: int, state: str | None, family: type[FetcherError], connecting: type[FetcherError]
+) -> None:
+    """R-002-59, R-002-60: what a failing server says is tried again, what a view or an account lacks is not."""
+    error = pymysql.OperationalError(number, "words", sqlstate=state)
+    assert (type(explained(error)), type(refused(error))) == (family, connecting)
 
 
 @pytest.mark.parametrize(
