@@ -47,7 +47,7 @@ def test_a_name_is_one_word_and_has_no_scope() -> None:
 
 def statement(*conditions: TypedCondition, after: Position | None = None) -> tuple[str, list[bytes], str]:
     """Return the SELECT, the values that were assigned, and the EXECUTE."""
-    made = Statement(Query("t", ("t`",), (ID,), (NAME, ID), conditions), after)
+    made = Statement.reading(Query("t", ("t`",), (ID,), (NAME, ID), conditions), after)
     text, *values = (bytes.fromhex(part.split("'")[1]) for part in made.assign.split(", @"))
     return text.decode(), values, made.execute
 
@@ -307,5 +307,5 @@ def test_a_key_is_read_from_the_integers_in_front_and_sent_beside_the_object_oth
     query = Query("t", ("t",), columns, key)
     texts = shown(query)
     assert (texts and texts(memoryview(body))) == expected
-    select = bytes.fromhex(Statement(query, None).assign.split("'")[1]).decode()
+    select = bytes.fromhex(Statement.reading(query, None).assign.split("'")[1]).decode()
     assert (select.partition(" FROM ")[0].count("), `") == 0) is (expected is not None or not key)
