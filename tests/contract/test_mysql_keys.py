@@ -137,6 +137,17 @@ def test_a_view_has_the_dates_that_it_has_for_others_behind_a_resumed_read(sourc
     assert sorted(str(row["c"]) for row in json.loads(b"[" + page.body + b"]")) == ["2026-02-01", "2026-03-01", "None"]
 
 
+def test_a_key_with_half_of_a_surrogate_pair_has_no_position(source: Source) -> None:
+    """R-002-22: no text can name it, so a part that ends there is gone on with behind a later one."""
+    source.run("CREATE OR REPLACE TABLE halved (k varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY)")
+    source.run("INSERT INTO halved VALUES ('a'), (_ucs2 X'D83C'), ('🎉')")
+    with engine("mysql").connect(source.to, source.secret, seconds=60, application="keys") as session:
+        key = session.discover(()).tables["halved",].columns
+        pages = list(session.read(Query("halved", ("halved",), key, key, page_bytes=1), None))
+        assert [json.loads(page.body)["k"] for page in pages] == ["a", "\ud83c", "🎉"]
+        assert [page.position is None for page in pages] == [False, True, False]
+
+
 @pytest.mark.parametrize(
     ("definition", "key"),
     [

@@ -266,9 +266,18 @@ def test_documents_are_judged_one_by_one_whatever_stands_beside_them(given: Sequ
 
 def test_a_value_with_the_mark_in_it_is_never_delivered() -> None:
     """No UTF-8 has that byte; a server that says otherwise is not believed."""
-    for text in (MARK, b"[1]" + MARK + b"," + MARK + b"[2]", b"x" + MARK):
-        with pytest.raises(UnavailableError):
+    for text in (MARK, b"[1]" + MARK + b"," + MARK + b"[2]", b"x" + MARK, b"\xfe"):
+        with pytest.raises(InvalidRequestError, match="character set"):
             finished(NESTED, b"{}", text)
+
+
+@given(st.text(st.characters(), max_size=8) | st.text(st.sampled_from("\ud83c\udf89\ud7ff\ue000\\a"), max_size=8))
+def test_halves_of_surrogate_pairs_are_escapes(text: str) -> None:
+    """R-000-101: MariaDB's bytes of one are no UTF-8; a pair of them is what it means, as in any JSON."""
+    body = json.dumps({"n": text}, ensure_ascii=False).encode(errors="surrogatepass")
+    (made,) = {finishing(columns)(body, 0) for columns in ((NAME,), (NESTED,))}
+    assert json.loads(made.decode())["n"] == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    assert made == body or any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def test_columns_are_finished_beside_each_other() -> None:

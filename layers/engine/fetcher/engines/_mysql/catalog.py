@@ -74,9 +74,13 @@ def unversioned(connection: Opened) -> frozenset[tuple[str, ...]]:
 
 
 def _rows(connection: Opened, sql: str) -> list[Row]:
+    """Fetch names, some of which MariaDB lets be no UTF-8: those can be shown, and hide no other."""
     with connection.cursor() as cursor:
         cursor.execute(sql)
-        return [tuple(None if value is None else bytes(value).decode() for value in row) for row in cursor]
+        return [
+            tuple(None if value is None else bytes(value).decode(errors="backslashreplace") for value in row)
+            for row in cursor
+        ]
 
 
 def _column(name: str, declared: str, kind: str, collation: str | None, *, nullable: bool, is_json: bool) -> Column:
