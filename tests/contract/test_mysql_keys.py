@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fetcher.engines import engine
-from fetcher.errors import InvalidRequestError
-from fetcher.model import Column, Query, Table, TypedCondition
+from fetcher.errors import ChangedError, InvalidRequestError
+from fetcher.model import Column, Position, Query, Table, TypedCondition
 from tests.contract.kinds import Source
 from tests.contract.test_mysql_values import LATIN1, LOOSE, SJIS, UTF8MB3
 
@@ -17,24 +17,38 @@ KEYS: Sequence[tuple[str, Sequence[str]]] = [
     ("int", ["-5", "0", "70"]),
     ("bigint unsigned", ["18446744073709551615", "1", "9223372036854775808"]),
     ("int(4) unsigned zerofill", ["7", "10", "9"]),
+    ("decimal(8,2) unsigned zerofill", ["7.5", "10", "9"]),
     ("decimal(40,20)", ["1.5", "-7", "12345678901234567890.00000000000000000001", "0"]),
     ("varchar(20)", ["'b'", "'A'", "'C'", "'é'", "''", "'🎉'", "'a b'"]),
     ("varchar(20) COLLATE utf8mb4_bin", ["'b'", "'A'", "'a'", "'ä'", "'%s'", r"'\'", "''''"]),
     ("varchar(20) COLLATE utf8mb4_nopad_bin", ["'a'", "'a '", "'a  '"]),
     (LATIN1, ["'b'", "'ü'", "'Z'"]),
     (SJIS, ["'日'", "'本'", "'a'"]),
+    # two characters that are one of Unicode, and one that is none of it
+    ("varchar(9) CHARACTER SET cp932", ["_cp932 X'8790'", "_cp932 X'81E0'", "_cp932 X'FCFC'", "_cp932 X'8785'", "'a'"]),
+    ("varchar(9) CHARACTER SET cp932 COLLATE cp932_bin", ["_cp932 X'8790'", "_cp932 X'81E0'", "_cp932 X'FCFC'", "'b'"]),
+    ("varchar(9) CHARACTER SET eucjpms", ["_eucjpms X'A2E8'", "_eucjpms X'ADF0'", "_eucjpms X'8FFEFE'", "'a'"]),
+    ("varchar(9) CHARACTER SET big5", ["_big5 X'A15A'", "_big5 X'F9FE'", "_big5 X'C8FE'", "_big5 X'C8FD'", "'a'"]),
+    ("varchar(9) CHARACTER SET latin1 COLLATE latin1_german1_ci", ["'b'", "'ü'", "'Z'", "_latin1 X'81'"]),
+    ("varchar(9) CHARACTER SET ucs2", ["_ucs2 X'D83C'", "_ucs2 X'D83D'", "'a'", "'b'"]),
+    ("varchar(9) CHARACTER SET utf32", ["'🎉'", "'a'", "'é'"]),
+    (UTF8MB3, ["'b'", "'é'", "'日'"]),
     ("char(4)", ["'b'", "'a'", "'ab'"]),
     ("enum('z','a','m')", ["'a'", "'z'", "'m'"]),
     ("date", ["'2026-01-31'", "'0000-00-00'", "'2026-00-00'", "'9999-12-31'"]),
+    ("date", ["'2026-02-31'", "'2026-02-01'", "'2026-03-01'"]),  # ALLOW_INVALID_DATES let it in
     ("datetime(6)", ["'2026-01-31 00:00:00.000001'", "'2026-01-31'", "'0000-00-00'"]),
-    ("timestamp(3)", ["'2026-01-31 00:00:00.001'", "'2026-01-31'", "'1970-01-01 00:00:01'"]),
+    ("datetime(6)", ["'2026-02-31 23:59:59.999999'", "'2026-02-31'", "'2026-02-01'", "'2026-03-01'"]),
+    ("datetime", ["'2026-04-31 08:30:00'", "'2026-04-30'", "'2026-05-01'"]),
+    ("timestamp(3)", ["'2026-01-31 00:00:00.001'", "'2026-01-31'", "'1970-01-01 00:00:01'", "'0000-00-00'"]),
     ("time(6)", ["'-838:59:59'", "'838:59:59'", "'00:00:00.000001'", "'-00:00:00.5'"]),
     ("year", ["2026", "1999", "0"]),
     ("binary(4)", ["'ab'", "X'00'", "X'ff00ff'"]),
     ("varbinary(20)", ["X'00'", "''", "X'0000'", "X'ff'"]),
     ("bit(10)", ["b'1'", "b'1000000000'", "b'0'"]),
     ("uuid", ["uuid()", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'00000000-0000-0000-0000-000000000001'"]),
-    ("inet6", ["'::1'", "'ff::'", "'::'"]),
+    ("inet6", ["'::1'", "'ff::'", "'::'", "'::ffff:10.0.0.1'"]),
+    ("inet4", ["'10.0.0.1'", "'9.0.0.1'", "'255.0.0.1'"]),
 ]
 
 
@@ -75,11 +89,72 @@ def test_a_position_of_any_type_round_trips(
 
 
 @pytest.mark.parametrize(
+    ("declared", "saved"),
+    [
+        ("date", "2026-13-01"),
+        ("datetime(3)", "2026-01-31 25:00:00.000"),
+        ("datetime", "2026-01-31T08:30:00"),
+        ("timestamp", "never"),
+        ("time", "900:00:00"),
+        ("int", "2147483648x"),
+        ("bigint unsigned", "-1"),
+        ("year", "0026"),
+        ("decimal(4,1)", "1.04"),
+        ("binary(2)", "zz"),
+        ("bit(8)", ""),
+        ("uuid", "none"),
+        ("inet6", "none"),
+        (SJIS, "CAFE"),  # as positions were written once
+        (SJIS, "bytes:8"),
+        ("varchar(9) CHARACTER SET cp932", "bytes:8A"),
+        ("varchar(9) CHARACTER SET ucs2", "bytes:61"),
+    ],
+)
+def test_a_position_that_the_server_reads_as_another_value_is_never_gone_on_with(
+    source: Source, declared: str, saved: str
+) -> None:
+    """R-002-13: `key > NULL` is true of no row, so that a completed result would lack the rest of the table."""
+    source.run(f"CREATE OR REPLACE TABLE misread (k {declared} NOT NULL, m int NOT NULL, PRIMARY KEY (m, k))")
+    with engine("mysql").connect(source.to, source.secret, seconds=60, application="keys") as session:
+        found = session.discover(()).tables["misread",]
+        key = tuple(_named(found, name) for name in found.key)
+        query = Query("misread", found.path, key, key)
+        with pytest.raises(ChangedError):
+            list(session.read(query, Position(((key[0].type, "7"), (key[1].type, saved)))))
+
+
+def test_a_view_has_the_dates_that_it_has_for_others_behind_a_resumed_read(source: Source) -> None:
+    """R-000-101: only the statement that compares a position takes impossible dates for dates."""
+    source.run("CREATE OR REPLACE TABLE dated (d date PRIMARY KEY)")
+    source.run("INSERT INTO dated VALUES ('2026-02-01'), ('2026-02-31'), ('2026-03-01')")
+    source.run("CREATE OR REPLACE VIEW casts AS SELECT CAST(CONCAT(d) AS DATE) AS c FROM dated")
+    with engine("mysql").connect(source.to, source.secret, seconds=60, application="keys") as session:
+        tables = session.discover(()).tables
+        key = tables["dated",].columns
+        behind = session.read(Query("dated", ("dated",), key, key), Position((("date", "2026-02-31"),)))
+        assert [page.body for page in behind] == [b'{"d":"2026-03-01"}']
+        (page,) = session.read(Query("casts", ("casts",), tables["casts",].columns), None)
+    assert sorted(str(row["c"]) for row in json.loads(b"[" + page.body + b"]")) == ["2026-02-01", "2026-03-01", "None"]
+
+
+def test_a_key_with_half_of_a_surrogate_pair_has_no_position(source: Source) -> None:
+    """R-002-22: no text can name it, so a part that ends there is gone on with behind a later one."""
+    source.run("CREATE OR REPLACE TABLE halved (k varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY)")
+    source.run("INSERT INTO halved VALUES ('a'), (_ucs2 X'D83C'), ('🎉')")
+    with engine("mysql").connect(source.to, source.secret, seconds=60, application="keys") as session:
+        key = session.discover(()).tables["halved",].columns
+        pages = list(session.read(Query("halved", ("halved",), key, key, page_bytes=1), None))
+        assert [json.loads(page.body)["k"] for page in pages] == ["a", "\ud83c", "🎉"]
+        assert [page.position is None for page in pages] == [False, True, False]
+
+
+@pytest.mark.parametrize(
     ("definition", "key"),
     [
         ("(k double PRIMARY KEY)", ()),
         ("(k float PRIMARY KEY)", ()),
         ("(k set('a','b') PRIMARY KEY)", ()),
+        ("(k point PRIMARY KEY)", ()),
         ("(k int UNIQUE)", ()),
         ("(k int NOT NULL, KEY (k))", ()),
         ("(k varchar(50) NOT NULL, UNIQUE (k(10)))", ()),

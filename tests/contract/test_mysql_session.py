@@ -81,6 +81,17 @@ def test_a_view_that_cannot_run_is_invalid_and_hides_no_other(reader: Reader, so
         reader.pages(query)
 
 
+def test_a_name_that_is_no_utf_8_hides_no_other(reader: Reader, source: Source) -> None:
+    """R-000-30: MariaDB takes half of a surrogate pair for a character, in names and words of an enum too."""
+    half = b"\xed\xa0\xbc"
+    sql = b"CREATE OR REPLACE TABLE half (`%b` int, e enum('%b'))" % (half, half)
+    source.run(f"EXECUTE IMMEDIATE CONVERT(X'{sql.hex()}' USING utf8mb3)")
+    tables = reader.session.discover(()).tables
+    assert [column.name for column in tables["half",].columns] == [r"\xed\xa0\xbc", "e"]
+    assert reader.ids("events", ("id", "eq", (1,))) == [1]
+    source.run("DROP TABLE half")
+
+
 def test_a_servers_limit_on_rows_cuts_no_table(source: Source) -> None:
     """`sql_select_limit` of the server would end every read early, without a word."""
     source.run("SET GLOBAL sql_select_limit = 3, GLOBAL time_zone = '-11:00', GLOBAL sql_mode = 'ORACLE'")

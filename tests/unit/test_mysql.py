@@ -47,7 +47,7 @@ def test_a_name_is_one_word_and_has_no_scope() -> None:
 
 def statement(*conditions: TypedCondition, after: Position | None = None) -> tuple[str, list[bytes], str]:
     """Return the SELECT, the values that were assigned, and the EXECUTE."""
-    made = Statement(Query("t", ("t`",), (ID,), (NAME, ID), conditions), after)
+    made = Statement.reading(Query("t", ("t`",), (ID,), (NAME, ID), conditions), after)
     text, *values = (bytes.fromhex(part.split("'")[1]) for part in made.assign.split(", @"))
     return text.decode(), values, made.execute
 
@@ -144,9 +144,34 @@ def test_an_hour_that_is_used_up_is_waited_for_and_a_moment_is_not(resource: str
     assert error.retry_after == wait
 
 
-def test_an_unknown_number_is_read_by_its_state() -> None:
-    error = pymysql.OperationalError(3999, "words", sqlstate="22032")
-    assert isinstance(explained(error), InvalidRequestError)
+@pytest.mark.parametrize(
+    ("number", "state", "family", "connecting"),
+    [
+        # of no state of their own, and nothing is known of them: a server that fails, a shard that is moved
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1004, 1015, 1016, 1024, 1194, 1195, 1297)),
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1026, 1206, 1296, 1429, 1430, 1637, 1689)),
+        *((one, "HY000", UnavailableError, UnavailableError) for one in (1105, 1615, 1815, 1878, 3032, 3168, 9001)),
+        (1999, None, UnavailableError, UnavailableError),
+        (1461, "42000", UnavailableError, UnavailableError),  # statements of all sessions together
+        # the same state, and known to last
+        *((one, "HY000", RefusedError, RefusedError) for one in (1129, 1130, 1275, 1524, 3118, 3159, 3554, 3955)),
+        *((one, "HY000", InvalidRequestError, InvalidRequestError) for one in (1111, 1168, 1193, 1273, 1356, 1449)),
+        *((one, "HY000", InvalidRequestError, InvalidRequestError) for one in (3040, 3636, 3692, 4078)),
+        *((one, "HY000", LimitError, LimitError) for one in (1116, 1119, 1436)),
+        # a state that is a verdict
+        (3999, "22032", InvalidRequestError, InvalidRequestError),
+        (1242, "21000", InvalidRequestError, InvalidRequestError),
+        (1644, "45000", InvalidRequestError, InvalidRequestError),
+        (1999, "25001", InvalidRequestError, RefusedError),
+        (1999, "08S01", UnavailableError, UnavailableError),
+    ],
+)
+def test_a_number_without_a_state_of_its_own_may_pass_unless_it_is_known_to_last(
+    number: int, state: str | None, family: type[FetcherError], connecting: type[FetcherError]
+) -> None:
+    """R-002-59, R-002-60: what a failing server says is tried again, what a view or an account lacks is not."""
+    error = pymysql.OperationalError(number, "words", sqlstate=state)
+    assert (type(explained(error)), type(refused(error))) == (family, connecting)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +266,18 @@ def test_documents_are_judged_one_by_one_whatever_stands_beside_them(given: Sequ
 
 def test_a_value_with_the_mark_in_it_is_never_delivered() -> None:
     """No UTF-8 has that byte; a server that says otherwise is not believed."""
-    for text in (MARK, b"[1]" + MARK + b"," + MARK + b"[2]", b"x" + MARK):
-        with pytest.raises(UnavailableError):
+    for text in (MARK, b"[1]" + MARK + b"," + MARK + b"[2]", b"x" + MARK, b"\xfe"):
+        with pytest.raises(InvalidRequestError, match="character set"):
             finished(NESTED, b"{}", text)
+
+
+@given(st.text(st.characters(), max_size=8) | st.text(st.sampled_from("\ud83c\udf89\ud7ff\ue000\\a"), max_size=8))
+def test_halves_of_surrogate_pairs_are_escapes(text: str) -> None:
+    """R-000-101: MariaDB's bytes of one are no UTF-8; a pair of them is what it means, as in any JSON."""
+    body = json.dumps({"n": text}, ensure_ascii=False).encode(errors="surrogatepass")
+    (made,) = {finishing(columns)(body, 0) for columns in ((NAME,), (NESTED,))}
+    assert json.loads(made.decode())["n"] == text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    assert made == body or any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def test_columns_are_finished_beside_each_other() -> None:
@@ -282,5 +316,5 @@ def test_a_key_is_read_from_the_integers_in_front_and_sent_beside_the_object_oth
     query = Query("t", ("t",), columns, key)
     texts = shown(query)
     assert (texts and texts(memoryview(body))) == expected
-    select = bytes.fromhex(Statement(query, None).assign.split("'")[1]).decode()
+    select = bytes.fromhex(Statement.reading(query, None).assign.split("'")[1]).decode()
     assert (select.partition(" FROM ")[0].count("), `") == 0) is (expected is not None or not key)

@@ -15,6 +15,7 @@ from fetcher.engines._mysql.catalog import discovered, unversioned
 from fetcher.engines._mysql.dialect import DIALECT
 from fetcher.engines._mysql.errors import explained
 from fetcher.engines._mysql.opening import Opened, Way, closed, opened, prepared, thread
+from fetcher.engines._mysql.resuming import confirm
 from fetcher.engines._mysql.rows import Rows, Statement
 from fetcher.engines._mysql.wire import abandoned
 from fetcher.engines._names import WholeNames
@@ -84,7 +85,10 @@ class MySQLSession:
         try:
             with self._watchdog.waiting(explained):
                 self._begin()
-                rows.start(self._connection, Statement(query, after))
+                statement = Statement.reading(query, after)
+                if after is not None:
+                    confirm(self._connection, query.key, after)
+                rows.start(self._connection, statement)
             while (page := self._next(rows)) is not None:
                 yield page
         finally:

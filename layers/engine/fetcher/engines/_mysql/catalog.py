@@ -1,8 +1,8 @@
 """Every table and view of the connected database, with columns and usable key, in four or five queries.
 
 A key is usable when `key > position` in the column's own collation walks the rows exactly once: the primary
-key, or else the shortest unique index over whole NOT NULL columns. Binary floats are refused (`design.md` §8),
-and so are sets, whose bits are compared as floats.
+key, or else the shortest unique index over whole NOT NULL columns of `KEYED` types. Binary floats are none of them
+(`design.md` §8), nor are sets, whose bits are compared as floats, and points, which have no text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,14 @@ SELECT TABLE_NAME FROM information_schema.TABLES t JOIN information_schema.ENGIN
  WHERE e.TRANSACTIONS <> 'YES' AND {CONNECTED}
 """  # noqa: S608 - constants only
 
-KEYLESS = frozenset({"float", "double", "set"})
+KEYED = frozenset(
+    {
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "bit"),
+        *("date", "time", "datetime", "timestamp", "char", "varchar", "enum", "binary", "varbinary"),
+        *("uuid", "inet4", "inet6"),
+    }
+)
+"""Types whose every value has a text from which the server makes that very value again: `dialect` has both ways."""
 
 Row = Sequence[Any]
 
@@ -67,9 +74,13 @@ def unversioned(connection: Opened) -> frozenset[tuple[str, ...]]:
 
 
 def _rows(connection: Opened, sql: str) -> list[Row]:
+    """Fetch names, some of which MariaDB lets be no UTF-8: those can be shown, and hide no other."""
     with connection.cursor() as cursor:
         cursor.execute(sql)
-        return [tuple(None if value is None else bytes(value).decode() for value in row) for row in cursor]
+        return [
+            tuple(None if value is None else bytes(value).decode(errors="backslashreplace") for value in row)
+            for row in cursor
+        ]
 
 
 def _column(name: str, declared: str, kind: str, collation: str | None, *, nullable: bool, is_json: bool) -> Column:
@@ -87,7 +98,7 @@ def _indexes(rows: Iterable[Row]) -> Mapping[str, Mapping[str, Sequence[str | No
 
 
 def _table(name: str, columns: Sequence[tuple[Column, str]], indexes: Mapping[str, Sequence[str | None]]) -> Table:
-    usable = {column.name for column, kind in columns if not column.nullable and kind not in KEYLESS}
+    usable = {column.name for column, kind in columns if not column.nullable and kind in KEYED}
     keys = [(index, key) for index, key in indexes.items() if usable.issuperset(key)]
     best = min(keys, key=lambda each: (each[0] != "PRIMARY", len(each[1]), each[0]), default=("", ()))
     return Table((name,), tuple(column for column, _ in columns), tuple(filter(None, best[1])))

@@ -37,6 +37,10 @@ MAX_HOURS = 838
 
 WIDTH = re.compile(r"\w+\((\d+)(?:,(\d+))?\)")
 
+UNICODE = re.compile(r" collate utf8(mb[34])?_")
+"""Character sets of which every text is one of UTF-8 in exactly one way."""
+BYTES = "bytes:"
+
 TEMPORAL = {
     Encoding.DATE: "CAST({0} AS DATE)",
     Encoding.TIME: "CAST({0} AS TIME(6))",
@@ -44,6 +48,15 @@ TEMPORAL = {
     Encoding.TIMESTAMP_UTC: "CAST({0} AS DATETIME(6))",
 }
 AS_NUMBER = "CAST({0} AS UNSIGNED)"
+
+CASTS = {
+    **dict.fromkeys(("enum", "bit", "year"), "UNSIGNED"),
+    **{name: name.upper() for name in ("date", "uuid", "inet4", "inet6")},
+    "time": "TIME({0})",
+    **dict.fromkeys(("datetime", "timestamp"), "DATETIME({0})"),
+    "decimal": "DECIMAL({0}, {1})",
+}
+"""What a position is cast to, by the name of its column's type and the numbers in that; integers go by their sign."""
 
 
 def kind(column: Column) -> str:
@@ -67,8 +80,19 @@ def bits(column: Column, name: str) -> str:
     return f"LPAD(BIN({AS_NUMBER.format(name)}), {widths(column)[0]}, '0')"
 
 
+def plain(column: Column, name: str) -> str:
+    """Take away the zeros that YEAR and ZEROFILL write in front."""
+    if kind(column) == "decimal":
+        return f"{name} + 0" if "zerofill" in column.type else name
+    return AS_NUMBER.format(name) if kind(column) == "year" or "zerofill" in column.type else name
+
+
 def key_text(column: Column, name: str) -> str:
-    """Spell what `Position` keeps of a key column. Enums are ordered by their numbers, not by their words."""
+    """Spell what `Position` keeps of a key column: one text for each value, and `_key` makes that value of it again.
+
+    Enums are ordered by their numbers, not by their words. Of a text that is not Unicode the bytes are kept: two
+    characters of cp932 and its like are one of Unicode, or none.
+    """
     match kind(column):
         case "enum":
             return f"{name} + 0"
@@ -76,22 +100,25 @@ def key_text(column: Column, name: str) -> str:
             return f"HEX({name})"
         case "bit":
             return AS_NUMBER.format(name)
-        case _:
-            return f"CONVERT({name} USING utf8mb4)" if is_character(column) else name
+    if not is_character(column):
+        return plain(column, name)
+    return f"CONVERT({name} USING utf8mb4)" if UNICODE.search(column.type) else f"CONCAT('{BYTES}', HEX({name}))"
 
 
 def _key(mark: str, column: Column) -> str:
-    match kind(column):
-        case "enum" | "bit" | "year":
-            return AS_NUMBER.format(mark)
-        case "binary" | "varbinary":
-            return f"UNHEX({mark})"
-        case "decimal":
-            digits, scale = widths(column)
-            return f"CAST({mark} AS DECIMAL({digits}, {scale}))"
-    if column.encoding is Encoding.INTEGER:
-        return f"CAST({mark} AS {'UNSIGNED' if 'unsigned' in column.type else 'SIGNED'})"
-    return TEMPORAL.get(column.encoding, "{0}").format(mark)
+    name = kind(column)
+    if name in {"binary", "varbinary"}:
+        return f"UNHEX({mark})"
+    if is_character(column) and name != "enum":
+        return mark if UNICODE.search(column.type) else _in_its_characters(mark, column)
+    number = "UNSIGNED" if "unsigned" in column.type else "SIGNED"
+    return f"CAST({mark} AS {CASTS.get(name, number).format(*widths(column))})"
+
+
+def _in_its_characters(mark: str, column: Column) -> str:
+    """Take bytes for what they are in the column; without its collation, there might be none for the comparison."""
+    collation = column.type.rpartition(" collate ")[2]
+    return f"CONVERT(UNHEX(SUBSTR({mark}, {len(BYTES) + 1})) USING {collation.partition('_')[0]}) COLLATE {collation}"
 
 
 def _field(name: str, column: Column, operator: Operator) -> str:

@@ -2,6 +2,8 @@
 
 Source of the numbers: "MySQL 8.0 Error Message Reference" (server 1000–1999 and 3000–, client 2000–2999)
 and "MariaDB Error Codes" (1900–1999 are its own). A number that is not listed is read by its SQLSTATE.
+`HY000` is no verdict but the state of every error that has none of its own: a failed disk, a shard that is moved, a
+lock table that is full. Those are tried again; what lasts among them, and a login or a SELECT can meet, is listed.
 """
 
 from collections.abc import Mapping
@@ -39,37 +41,55 @@ REJECTED = Meaning(InvalidRequestError, "MySQL rejected the query")
 CHARACTERS = Meaning(InvalidRequestError, "a filter value has characters that its column cannot hold")
 WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
 VIEW = Meaning(InvalidRequestError, "MySQL cannot run the view")
+UNSUPPORTED = Meaning(InvalidRequestError, "MySQL does not support this read")
+TEXT = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
+TOO_COMPLEX = Meaning(LimitError, "the query is too complex for MySQL")
 TOO_LARGE = Meaning(LimitError, "a row is too large for MySQL to render: its max_allowed_packet bounds it")
 REFUSED = Meaning(RefusedError, "MySQL refused the connection")
 UNREACHABLE = Meaning(UnavailableError, "MySQL is out of reach")
 FAILED = Meaning(UnavailableError, "MySQL failed")
 
 
+OF_A_VIEW = (
+    *(1111, 1122, 1123, 1126, 1127, 1128),  # functions that are misused, or not loaded
+    *(1347, 1356, 1424, 1444, 1449, 1456, 1457, 1462, 1735, 1747),  # what it is made of: gone, another, or itself
+    *(1168, 1431, 1432, 1433, 1477),  # MERGE and federated tables whose definition leads nowhere
+    *(3033, 3034, *range(3038, 3044), 3055, 3064, *range(3069, 3074), 3134),  # geometries that a function refuses
+    *(3636, *range(3684, 3701)),  # recursion, regular expressions
+    *(4078, 4079, 4084),  # types that MariaDB does not compare, and a sequence at its end
+)
+"""Nothing that is read from a table computes; where a function, a type or an object fails, a view asks for it."""
+
 ERRORS = grouped(
     (BUSY, (1040, 1203)),  # too many connections: at all, of this user
     (USED_UP, (1226,)),  # queries, updates or connections in this hour
-    (SHORT, (1021, 1030, 1037, 1038, 1041, 1114, 1135)),  # disk, engine, memory, temporary table, thread
-    (ROLLED_BACK, (1205, 1213, 1412, 1614)),  # lock wait, deadlock, table changed since the snapshot
+    # disk, engine, memory, temporary table, thread, locks, statements, transactions
+    (SHORT, (1021, 1026, 1030, 1037, 1038, 1041, 1114, 1135, 1206, 1461, 1637, 3015, 3044)),
+    # lock wait, deadlock, table changed since the snapshot, or since the statement was prepared
+    (ROLLED_BACK, (1205, 1213, 1412, 1614, 1615, 1689)),
     (INTERRUPTED, (1028, 1317)),  # by KILL QUERY: of somebody else, or the watchdog's verdict would come first
     (BROKEN, (1053, 1077, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2003, 2006, 2013, 2027, 2055, 4031)),
     (TIMED_OUT, (1969, 3024)),  # max_statement_time of MariaDB, max_execution_time of MySQL
-    (CREDENTIALS, (1045, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 4151)),
-    (RIGHTS, (1044, 1142, 1143, 1227, 1370)),
+    (CREDENTIALS, (1045, 1251, 1275, 1524, 1698, 1820, 1862, 2059, 2061, 3118, 3955, 4151)),
+    (RIGHTS, (1044, 1142, 1143, 1227, 1345, 1370, 3554)),
     (NO_DATABASE, (1046, 1049)),
     (NO_TLS, (2026, 3159)),
     (REFUSED, (1129, 1130)),  # this host is blocked, or not allowed
     (CHARACTERS, (1267, 1270, 1271)),  # no collation holds both sides
     (REJECTED_VALUE, (1264, 1292, 1300, 1366, 1411, 1525, 1690)),
-    (WRITES, (1792,)),
-    (VIEW, (1356, 1449)),
+    (REJECTED, (1054, 1064, 1146, 1193, 1210, 1221, 1273)),  # also where a proxy takes the state away
+    (UNSUPPORTED, (1031, 1289, 1295)),
+    (WRITES, (1422, 1442, 1445, 1792)),
+    (VIEW, OF_A_VIEW),
     (TOO_LARGE, (1153, 1301)),
     (Meaning(LimitError, "the filters have too many values for MySQL"), (1390,)),
-    (Meaning(LimitError, "the query is too complex for MySQL"), (1436,)),
+    (TOO_COMPLEX, (1116, 1117, 1119, 1436, 1473, 3186)),  # tables, columns, stack, nesting
 )
 
 STATES: Mapping[str, Meaning] = {
     "08": BROKEN,  # connection exception
-    "0A": Meaning(InvalidRequestError, "MySQL does not support this read"),  # feature not supported
+    "0A": UNSUPPORTED,  # feature not supported
+    **dict.fromkeys(("02", "20", "21", "24", "2F", "38", "39", "45"), VIEW),  # cardinality, cursors, functions, SIGNAL
     "22": REJECTED_VALUE,  # data exception
     "28": CREDENTIALS,  # invalid authorization
     "40": ROLLED_BACK,  # transaction rollback
@@ -81,7 +101,8 @@ AT_ONCE = "max_user_connections"
 """What 1226 names when the connections of a user at one moment are meant, which pass sooner than an hour."""
 
 CLIENT_ERRORS = range(2000, 3000)
-OLD_SERVER_ERRORS = range(1000, 2000)
+NO_VERDICT = frozenset({"", "HY"})
+"""States of errors that have none of their own, and of which nothing is known."""
 
 TABLES = (
     table("number", "MySQL 8.0 Error Message Reference; MariaDB Error Codes", ERRORS, "by SQLSTATE"),
@@ -89,7 +110,7 @@ TABLES = (
         "SQLSTATE begins",
         "MySQL 8.0 Error Message Reference",
         STATES,
-        "1000…1999 invalid, while connecting refused; all else unavailable; 1226 that names `max_user_connections`"
+        "`HY` or none unavailable; all else invalid, while connecting refused; 1226 that names `max_user_connections`"
         " is read as 1203",
     ),
 )
@@ -127,5 +148,5 @@ def _translated(error: Exception, rejected: Meaning, broken: Meaning) -> Fetcher
     state = str(getattr(error, "sqlstate", None) or "")[:2]
     meaning = BUSY if ERRORS.get(code) is USED_UP and AT_ONCE in str(error) else ERRORS.get(code) or STATES.get(state)
     if meaning is None:
-        meaning = rejected if code in OLD_SERVER_ERRORS else broken if code in CLIENT_ERRORS else FAILED
+        meaning = broken if code in CLIENT_ERRORS else FAILED if state in NO_VERDICT else rejected
     return meaning.error(f" ({code})")

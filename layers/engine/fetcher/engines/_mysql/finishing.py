@@ -1,13 +1,17 @@
-"""What the client alone makes exact: the digits of floats, and JSON that only MariaDB takes for such.
+"""What the client alone makes exact: floats, JSON that only MariaDB takes for such, and halves of surrogate pairs.
 
 The server writes a FLOAT with six digits at most, and takes 600 ns for those of a double; here they come as their bits.
 Its idea of valid JSON is wider than the standard's, so that each document is parsed here, and only parsed.
 
 A mark stands on both sides of such a value: a byte that no text in UTF-8 has. Where there are more of them than that
 all the same, a text is not what the server says it is, and nothing is delivered.
+
+MariaDB takes half of a surrogate pair for a character, in utf8mb3 and utf8mb4 as in ucs2 and utf32. No UTF-8 has its
+three bytes, and nothing in it looks like them; in JSON it is an escape, as SQL Server's are.
 """
 
 import json
+import re
 from binascii import unhexlify
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,13 +22,15 @@ import orjson
 
 from fetcher.engines._floats import shortest_single
 from fetcher.engines._mysql.dialect import kind
-from fetcher.errors import UnavailableError
+from fetcher.engines._mysql.errors import TEXT
 from fetcher.model import Column, Encoding
 
 Finish = Callable[[Sequence[bytes]], Sequence[bytes]]
 """Makes JSON of a column's values."""
 
 MARK = b"\xff"
+LEAD = b"\xed"
+HALF = re.compile(rb"\xed([\xa0-\xbf])([\x80-\xbf])")
 NULL_BITS = "F" * 16
 """NULL among the bits of doubles: a NaN, which no column holds, and which orjson writes as null."""
 
@@ -48,13 +54,23 @@ def finishing(columns: Sequence[Column]) -> Callable[[bytes, int], bytes]:
     def finished(body: bytes, rows: int) -> bytes:
         parts = body.split(MARK)
         if len(parts) != step * rows + 1:
-            raise UnavailableError("MySQL sent text that is not UTF-8")
+            raise TEXT.error()
         for at, made in enumerate(finishes):
             values = slice(2 * at + 1, None, step)
             parts[values] = made(parts[values])
-        return b"".join(parts)
+        return escaped(b"".join(parts))
 
-    return finished if finishes else lambda body, _rows: body
+    return finished if finishes else lambda body, _rows: escaped(body)
+
+
+def escaped(body: bytes) -> bytes:
+    """Write halves of surrogate pairs as JSON does; looking whether there may be one costs almost nothing."""
+    return HALF.sub(_escape, body) if LEAD in body else body
+
+
+def _escape(half: re.Match[bytes]) -> bytes:
+    (high,), (low,) = half.groups()
+    return b"\\u%04x" % (0xD000 | (high & 0x3F) << 6 | low & 0x3F)
 
 
 def _numbers(bits: Sequence[bytes]) -> Sequence[float]:
@@ -76,8 +92,15 @@ def _documents(texts: Sequence[bytes]) -> Sequence[bytes]:
     try:
         deque(map(orjson.loads, texts), maxlen=0)
     except orjson.JSONDecodeError:
-        return [text if _is_json(text) else orjson.dumps(text.decode()) for text in texts]
+        return [text if _is_json(escaped(text)) else _string(text) for text in texts]
     return texts
+
+
+def _string(text: bytes) -> bytes:
+    try:
+        return json.dumps(text.decode(errors="surrogatepass"), ensure_ascii=False).encode(errors="surrogatepass")
+    except UnicodeDecodeError as error:
+        raise TEXT.error() from error
 
 
 def _is_json(text: bytes) -> bool:

@@ -19,8 +19,11 @@ Opened: TypeAlias = "pymysql.Connection[Any]"
 CONNECT_SECONDS = 10.0
 NO_TLS_OFFERED = 2026
 
+MODE = "NO_BACKSLASH_ESCAPES"
+"""Zero dates compare, CHAR is not padded, literals are standard SQL."""
+
 SETTINGS: Mapping[str, str] = {
-    "sql_mode": "'NO_BACKSLASH_ESCAPES'",  # zero dates compare, CHAR is not padded, literals are standard SQL
+    "sql_mode": f"'{MODE}'",
     "time_zone": "'+00:00'",
     "sql_auto_is_null": "0",
     "sql_big_selects": "1",

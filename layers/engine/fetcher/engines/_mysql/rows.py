@@ -7,12 +7,13 @@ before, spelled in hexadecimal digits alone, and named by EXECUTE. So nothing is
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from fetcher.engines._mysql.cutting import Piece
 from fetcher.engines._mysql.dialect import DIALECT, key_text
 from fetcher.engines._mysql.finishing import MARK, finish, finishing
-from fetcher.engines._mysql.opening import Opened
+from fetcher.engines._mysql.opening import MODE, Opened
 from fetcher.engines._mysql.values import rendered
 from fetcher.engines._mysql.wire import Wire, wire
 from fetcher.engines._sql import Where
@@ -24,18 +25,44 @@ PREPARE = "PREPARE fetcher FROM @fetcher"
 Shown = Callable[[Piece], Sequence[bytes]]
 
 
-class Statement:
-    """One read as the three statements that assign, prepare and execute it."""
+RESUMING = f"{MODE},ALLOW_INVALID_DATES"
+"""2026-02-31 can be in a table, and is NULL to a CAST unless the mode allows it: then no row would be behind it.
 
-    def __init__(self, query: Query, after: Position | None) -> None:
+For the statements of a resumed read alone: in a view, whose rows are never gone on with, the mode would turn what its
+own CAST finds to be no date into one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A SELECT as what is run before and behind `PREPARE`: its values are assigned, and it is executed with them."""
+
+    assign: str
+    execute: str
+
+    @classmethod
+    def of(cls, select: str, values: Sequence[str | bytes], mode: str = MODE) -> "Statement":
+        """Assign to each `?` of the text its value."""
+        variables = [f"@fetcher{number}" for number in range(len(values))]
+        assigned = zip(["@fetcher", *variables], map(_hex, [select, *values]), strict=True)
+        return cls(
+            f"SET {', '.join(f'{name} = {value}' for name, value in assigned)}, sql_mode = '{mode}'",
+            "EXECUTE fetcher" + (f" USING {', '.join(variables)}" if variables else ""),
+        )
+
+    @classmethod
+    def reading(cls, query: Query, after: Position | None) -> "Statement":
+        """Render the rows of a query, all of them or those behind a position."""
         where = Where(DIALECT, query.conditions)
         if after is not None:
             where.after(query.key, after)
-        variables = [f"@fetcher{number}" for number in range(len(where.values))]
-        values = [_select(query, where), *where.values]
-        assigned = [f"{name} = {_hex(value)}" for name, value in zip(["@fetcher", *variables], values, strict=True)]
-        self.assign = "SET " + ", ".join(assigned)
-        self.execute = "EXECUTE fetcher" + (f" USING {', '.join(variables)}" if variables else "")
+        return cls.of(_select(query, where), where.values, MODE if after is None else RESUMING)
+
+    def prepare(self, connection: Opened) -> None:
+        """Leave nothing to do but to execute it."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.assign)
+            cursor.execute(PREPARE)
 
 
 def _hex(value: str | bytes) -> str:
@@ -105,9 +132,7 @@ class Rows:
 
     def start(self, connection: Opened, statement: Statement) -> None:
         """Send the statements and wait for the server to begin with its answer."""
-        with connection.cursor() as cursor:
-            cursor.execute(statement.assign)
-            cursor.execute(PREPARE)
+        statement.prepare(connection)
         self._wire = wire(connection, statement.execute, self._watchdog.beat)
 
     @property
@@ -126,5 +151,9 @@ class Rows:
         return Page(self._finished(b",".join(bodies), len(bodies)), len(bodies), position)
 
     def _position(self, key: Sequence[bytes]) -> Position | None:
+        """Name the last row, unless its key holds half of a surrogate pair: no text does, and a later page will do."""
         pairs = zip(self._query.key, key, strict=True)
-        return Position(tuple((column.type, text.decode()) for column, text in pairs)) if key else None
+        try:
+            return Position(tuple((column.type, text.decode()) for column, text in pairs)) if key else None
+        except UnicodeDecodeError:
+            return None

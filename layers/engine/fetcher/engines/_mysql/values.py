@@ -4,7 +4,7 @@ Each is exact for every value of its type and never NULL, except where the serve
 is longer than its `max_allowed_packet`. Two kinds are finished by `finishing`: floats, and MariaDB's JSON.
 """
 
-from fetcher.engines._mysql.dialect import bits, is_character, kind
+from fetcher.engines._mysql.dialect import bits, is_character, kind, plain
 from fetcher.engines._mysql.finishing import NULL_BITS
 from fetcher.model import Column, Encoding
 
@@ -64,14 +64,7 @@ def rendered(column: Column, name: str) -> str:
         case Encoding.JSON:
             return AS_IT_IS.replace("{0}", name).replace("{1}", _characters(column, name))
         case encoding:
-            return BY_ENCODING[encoding].replace("{0}", _plain(column, name))
-
-
-def _plain(column: Column, name: str) -> str:
-    """Take away the zeros that YEAR and ZEROFILL write in front."""
-    if kind(column) == "decimal":
-        return f"{name} + 0" if "zerofill" in column.type else name
-    return f"CAST({name} AS UNSIGNED)" if kind(column) == "year" or "zerofill" in column.type else name
+            return BY_ENCODING[encoding].replace("{0}", plain(column, name))
 
 
 def _text(column: Column, name: str) -> str:
