@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from fetcher.core.checkpoint import Checkpoint
 from fetcher.core.document import Meter, ResultWriter
 from fetcher.core.progress import Progress
 from fetcher.core.run import Reader, Source
@@ -48,8 +49,8 @@ class Sink:
 
 
 @contextmanager
-def planned(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Callable[[Path], Any]]:
-    """Plan a read of the table, and yield the rest of it."""
+def planned(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Callable[..., Any]]:
+    """Plan a read of the table, and yield the rest of it, which may go on from a checkpoint."""
     chosen = engine(at.to.kind)
     opened = partial(chosen.connect, at.to, at.secret, application="changed")
     source = Source(
@@ -59,10 +60,10 @@ def planned(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Callab
     with Reader([source], Limits(), Stop(60), Progress(1)) as reader:
         reader.plan()
 
-        def rest(folder: Path) -> Any:
+        def rest(folder: Path, checkpoint: Checkpoint | None = None) -> Any:
             sink, meter = Sink(), Meter(10_000)
-            writer = ResultWriter(sink, None, meter)
-            reader.read(writer, meter, folder)
+            writer = ResultWriter(sink, None, meter, checkpoint.chunks if checkpoint else ())
+            reader.read(writer, meter, folder, checkpoint)
             writer.end()
             return json.loads(sink.body)["source"]["changed"]
 

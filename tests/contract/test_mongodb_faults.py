@@ -1,17 +1,14 @@
 """What MongoDB's errors, a slow server and TLS mean, by the stand-in's fail points and certificates."""
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import json_util
-from pymongo import MongoClient
 
 from fetcher.engines import engine
 from fetcher.errors import (
@@ -25,8 +22,6 @@ from fetcher.errors import (
 )
 from fetcher.model import Connection, Secret
 from fetcher.ports import Session
-from infra.local import secantus
-from tests.certificates import Authority
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
 from tests.contract.kinds.mongodb import MANY
@@ -239,97 +234,3 @@ def test_a_user_of_another_database_needs_its_name(served: Source) -> None:
     with engine("mongodb").connect(to, Secret(password), seconds=5, application="y" * 300) as session:
         assert session.isolation == "read concern majority"
         assert session.discover(["events"]).tables
-
-
-# --- TLS
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority.made()
-
-
-@pytest.fixture(scope="module")
-def encrypted(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """A server that wants a client's certificate, known as `db.example`."""
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = authority.issued("db.example")
-    for name, text in (("cert", certificate), ("key", key), ("ca", authority.pem)):
-        (folder / name).write_text(text)
-    options = [f"--tls-{name}-file={folder / name}" for name in ("cert", "key", "ca")]
-    with secantus.running([*options, "--tls-require-client-cert"], tls=True) as server:
-        _insert_one(server, folder / "client", authority)
-        to = Connection("tls", "mongodb", "db.example", server.port, server.database, server.user, address="127.0.0.1")
-        yield replace(to, options={"password": server.password})
-
-
-def _insert_one(server: secantus.Server, file: Path, authority: Authority) -> None:
-    """A database exists from its first document on."""
-    file.write_text("\n".join(authority.issued("client")))
-    with MongoClient[dict[str, Any]](
-        server.host,
-        server.port,
-        username=server.user,
-        password=server.password,
-        tls=True,
-        tlsInsecure=True,
-        tlsCertificateKeyFile=str(file),
-        directConnection=True,
-    ) as client:
-        client[server.database]["one"].insert_one({})
-
-
-def attempt(to: Connection, mode: str, **secrets: str) -> None:
-    secret = Secret(to.options["password"], **secrets)
-    with engine("mongodb").connect(replace(to, tls_mode=mode), secret, seconds=10, application="tls") as session:
-        session.discover(["none"])
-
-
-def client_of(authority: Authority) -> dict[str, str]:
-    certificate, key = authority.issued("client")
-    return {"tls_certificate": certificate, "tls_key": key}
-
-
-@pytest.mark.parametrize("mode", ["true", "enable"])
-def test_tls_is_checked_against_the_name_though_the_address_is_pinned(
-    encrypted: Connection, authority: Authority, mode: str
-) -> None:
-    """R-000-99, B-34: connect to the checked address, trust the certificate of the name."""
-    attempt(encrypted, mode, tls_ca=authority.pem, **client_of(authority))
-    with pytest.raises(RefusedError, match="certificate"):
-        attempt(replace(encrypted, host="other.example"), mode, tls_ca=authority.pem, **client_of(authority))
-
-
-def test_an_unknown_authority_is_refused_unless_the_mode_says_insecure(
-    encrypted: Connection, authority: Authority
-) -> None:
-    for authorities in ({}, {"tls_ca": Authority.made().pem}):
-        with pytest.raises(RefusedError, match="certificate"):
-            attempt(encrypted, "true", **authorities, **client_of(authority))
-    attempt(encrypted, "insecure", **client_of(authority))
-
-
-def test_a_client_without_a_certificate_does_not_get_in(encrypted: Connection, authority: Authority) -> None:
-    with pytest.raises((RefusedError, UnavailableError)):
-        attempt(encrypted, "true", tls_ca=authority.pem)
-
-
-@pytest.mark.parametrize("mode", ["true", "insecure"])
-def test_tls_that_is_not_offered_is_refused(served: Source, mode: str) -> None:
-    """R-000-100: never a silent fall back to clear text. MongoDB hangs up on a greeting that it cannot read."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_hang_up, args=(listener,), daemon=True).start()
-        to = replace(served.to, port=listener.getsockname()[1], tls_mode=mode)
-        began = time.monotonic()
-        with pytest.raises(RefusedError, match="TLS"):
-            connected(to, served.secret)
-        assert time.monotonic() - began < 5
-        listener.shutdown(socket.SHUT_RDWR)
-
-
-def _hang_up(listener: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(16)

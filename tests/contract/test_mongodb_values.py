@@ -20,8 +20,6 @@ from fetcher.model import Catalog, Condition, Encoding, Operator, Selection, Tab
 from fetcher.ports import Session
 from tests.contract.conftest import rows_of
 from tests.contract.kinds import Source
-from tests.contract.kinds.mongodb import MANY
-from tests.contract.test_memory import peak
 
 UUID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 OID = ObjectId("65a1b2c3d4e5f60718293a4b")
@@ -410,10 +408,3 @@ def test_a_page_is_cut_by_bytes_whatever_the_batch(session: Session, served: Sou
     pages = list(session.read(query, None))
     assert [row["_id"] for row in rows_of(pages)] == list(range(200))
     assert max(len(page.body) for page in pages) < query.page_bytes + 2 * 50**3
-
-
-def test_memory_is_flat_over_as_many_documents_as_the_stand_in_can_bear(served: Source) -> None:
-    """R-002-83..85: a batch, and the shape of its documents."""
-    rows, growth = peak(served, "million")
-    assert rows == MANY
-    assert growth < 8 * 1024

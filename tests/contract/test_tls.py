@@ -43,9 +43,9 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "mongodb": {
         "disable": "U U U U C",  # here and with Oracle the port itself speaks TLS
         "false": "U U U U C",
-        "true": "E R R R R",
-        "enable": "E R R R R",
-        "insecure": "E E E E R",
+        "true": "E R R R U",  # its server without TLS hangs up, as a wire that breaks does
+        "enable": "E R R R U",
+        "insecure": "E E E E U",
     },
     "sqlserver": {
         "disable": "C C C C -",

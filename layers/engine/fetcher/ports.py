@@ -63,6 +63,15 @@ class Decrypting(Protocol):
 
 
 @runtime_checkable
+class Repeating(Protocol):
+    """What a session offers beside `Session` where it may deliver one key twice, or miss it, while its row changes."""
+
+    def repeats(self, query: Query) -> bool:
+        """Whether that may happen to this query; the manifest then does not claim that its keys are unique."""
+        ...
+
+
+@runtime_checkable
 class Narrowing(Protocol):
     """What an engine offers where a read depends on more of the request than its tables."""
 

@@ -38,14 +38,14 @@ DIFFERENT = {
     "test_a_table_without_the_right_to_read_it_is_refused": "the stand-in has no such rights: test_mongodb_faults.py",
     "test_a_cancel_from_another_thread_stops_the_source[mongodb-slow]": "test_mongodb_faults.py, by a fail point",
     "test_a_server_that_computes_in_silence_is_left_to_work": "test_mongodb_faults.py, by a fail point",
-    "test_tls_that_the_server_does_not_offer_is_refused": "by mode and certificate: test_mongodb_faults.py",
+    "test_tls_that_the_server_does_not_offer_is_refused": "by mode and certificate: test_mongodb_tls.py",
     "test_the_deadline_ends_a_read": "test_mongodb_faults.py, by a fail point",
     "test_a_cancel_ends_a_discovery_that_the_server_holds": "test_mongodb_faults.py, by a fail point",
     "test_a_dead_way_leaves_the_server_to_its_own_time_limit[mongodb-slow]": "no such view; `maxTimeMS` bounds it",
     "test_the_deadline_leaves_nothing_at_the_server[mongodb-slow]": "test_mongodb_faults.py, by a fail point",
     "test_a_dead_way_leaves_the_server_to_its_own_time_limit[mongodb-million]": "between two batches nothing works",
     "test_a_stalled_flow_leaves_nothing_at_the_server": "the stand-in calls a connection active after its last word",
-    "test_memory_is_flat_over_a_million_rows": "20,000 documents, since the stand-in is slow: test_mongodb_values.py",
+    "test_memory_is_flat_over_a_million_rows": "the stand-in is too slow; over the wire: test_mongodb_memory.py",
 }
 
 NAMES = tuple(name for name in ODD_NAMES if "$" not in name)

@@ -33,13 +33,15 @@ class Part:
 class TableEntry:
     """One table as it was read. `sampled` names fields that no discovered schema holds.
 
-    `decrypted` names fields that are stored encrypted and were delivered in the clear.
+    `decrypted` names fields that are stored encrypted and were delivered in the clear. With `repeats`, a key
+    may be there twice although it is unique.
     """
 
     query: Query
     parts: tuple[Part, ...]
     sampled: tuple[str, ...] = ()
     decrypted: tuple[str, ...] = ()
+    repeats: bool = False
 
     @property
     def rows(self) -> int:
@@ -126,7 +128,7 @@ def proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
     yield Claim("rows_counted", "The rows of every table were counted while they were written.")
     if all(datasource.one_moment for datasource in datasources):
         yield Claim("one_snapshot", "The tables of a datasource are seen as they were at one moment.")
-    if not any(_keyless(datasources)):
+    if not any(_doubtful(datasources)):
         yield Claim("unique_rows", "Rows were read in the order of a unique key, each key once.")
 
 
@@ -137,15 +139,15 @@ def not_proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
         yield Claim("one_snapshot", f"Tables may be of different moments in: {', '.join(several)}.")
     if len(datasources) > 1:
         yield Claim("same_moment", "Different datasources were read at different moments.")
-    if keyless := list(_keyless(datasources)):
-        yield Claim("unique_rows", f"No unique key orders the rows of: {', '.join(keyless)}.")
+    if doubtful := list(_doubtful(datasources)):
+        yield Claim("unique_rows", f"No unique key, or one that may be met twice, orders: {', '.join(doubtful)}.")
     yield Claim("later_changes", "What was committed after the read began may be missing.")
 
 
-def _keyless(datasources: Sequence[DatasourceEntry]) -> Iterator[str]:
+def _doubtful(datasources: Sequence[DatasourceEntry]) -> Iterator[str]:
     for datasource in datasources:
         for table in datasource.tables:
-            if not table.query.key:
+            if table.repeats or not table.query.key:
                 yield f"{datasource.name}/{table.query.name}"
 
 

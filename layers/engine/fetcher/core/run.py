@@ -24,7 +24,7 @@ from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
 from fetcher.errors import ChangedError, InvalidRequestError, UnavailableError, located
 from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
-from fetcher.ports import Decrypting, Holding, Naming, Schemaless, Session
+from fetcher.ports import Decrypting, Holding, Naming, Repeating, Schemaless, Session
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -161,7 +161,7 @@ class Reader:
         """Raise `ChangedError` unless tables that nothing held are behind the read what they were when it was planned.
 
         A number is framed bare and a text is not: in a column that has become text meanwhile, rows would be forged.
-        What has no schema frames each value by the type that comes with it.
+        What has no schema frames each value by the type that comes with it, and its sessions look at names themselves.
         """
         if isinstance(session, Holding) or isinstance(source.naming, Schemaless):
             return
@@ -286,4 +286,5 @@ def _read_whole(session: Session, query: Query, rows: int) -> TableEntry:
     """Describe a table that was read to its end."""
     sampled = tuple(column.name for column in query.columns if column.type == UNSAMPLED)
     decrypted = session.decrypted(query) if isinstance(session, Decrypting) else ()
-    return TableEntry(query, (Part(rows),), sampled, decrypted)
+    repeats = isinstance(session, Repeating) and session.repeats(query)
+    return TableEntry(query, (Part(rows),), sampled, decrypted, repeats)

@@ -9,20 +9,23 @@ from typing import Any
 import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
-from fetcher.engines._mongodb.catalog import discovered, named
+from fetcher.engines._mongodb.catalog import discovered
 from fetcher.engines._mongodb.client import Client, descriptor, opened, seen_as
 from fetcher.engines._mongodb.cursor import Cursor, Database, killed
 from fetcher.engines._mongodb.documents import pages, projection
 from fetcher.engines._mongodb.errors import explained, refused
 from fetcher.engines._mongodb.filters import filters
 from fetcher.engines._mongodb.keys import KEY, behind
+from fetcher.engines._mongodb.listing import Identity, identities, listed, named
 from fetcher.engines._mongodb.names import Collections
 from fetcher.engines._watchdog import Watchdog
-from fetcher.errors import FetcherError, RefusedError
+from fetcher.errors import ChangedError, FetcherError, RefusedError
 from fetcher.model import Catalog, Connection, Page, Position, Query, Secret
 
 CANCEL_SECONDS = 2.0
 PROBE_SECONDS = 5.0
+MONGOS = "isdbgrid"
+"""What the router of a sharded cluster says of itself."""
 
 NAMING = Collections()
 
@@ -30,18 +33,28 @@ log = logging.getLogger(__name__)
 
 
 class MongoDBSession:
-    """A `Session`: it sees what a majority has, but each batch as it is then; documents may change meanwhile."""
+    """A `Session` that is `Repeating`: it sees what a majority has, but each batch as it is then.
 
-    def __init__(self, database: Database, watchdog: Watchdog, isolation: str, other: "_Other") -> None:
+    Through `mongos` any collection may be `sharded`, and by another key than `_id`: then it is unique on each shard
+    alone. Which ones are, only users with rights on the cluster may ask.
+    """
+
+    def __init__(
+        self, database: Database, watchdog: Watchdog, isolation: str, other: "_Other", *, sharded: bool
+    ) -> None:
         self.isolation = isolation
         self._database = database
         self._watchdog = watchdog
         self._other = other
+        self._sharded = sharded
+        self._planned: dict[str, Identity] = {}
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe these collections, or all, by a bounded sample of each."""
+        """Describe these collections, or all, by a bounded sample of each, and note what their names stand for."""
         with self._watchdog.waiting(explained):
-            return discovered(self._database, scope)
+            found = listed(self._database, scope)
+            self._planned |= identities(self._database, found)
+            return discovered(self._database, found, sharded=self._sharded)
 
     def collections(self) -> list[str]:
         """Name every collection and view, sorted."""
@@ -49,11 +62,15 @@ class MongoDBSession:
             return named(self._database)
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
-        """Yield pages of documents; a read that is left half-way is forgotten by the server."""
+        """Yield pages of documents; a read that is left half-way is forgotten by the server.
+
+        Raises `ChangedError` behind the last one if the collection is not the one that was discovered.
+        """
         with self._watchdog.waiting(explained):
+            planned = self._planned.get(query.path[-1]) or self._identity(query)
             cursor = self._started(query, after)
         self._other.cursors[id(cursor)] = cursor
-        rows = pages(cursor, query, self._watchdog.beat)
+        rows = pages(cursor, query, self._watchdog.beat, twins=self._sharded)
         try:
             while (page := self._next(rows)) is not None:
                 yield page
@@ -62,6 +79,18 @@ class MongoDBSession:
                 del self._other.cursors[id(cursor)]
                 with suppress(PyMongoError), pymongo.timeout(CANCEL_SECONDS):
                     cursor.kill()
+        with self._watchdog.waiting(explained):
+            if not planned or planned != self._identity(query):
+                raise ChangedError("a collection was dropped or replaced while it was read; it has to be read again")
+
+    def repeats(self, query: Query) -> bool:
+        """Whether an `_id` may come twice: from two shards, or by an index of a filtered field that changes."""
+        return self._sharded or bool(query.conditions)
+
+    def _identity(self, query: Query) -> Identity:
+        """Tell what the name stands for now; nothing, if it is not there."""
+        name = query.path[-1]
+        return identities(self._database, listed(self._database, [name])).get(name, {})
 
     def _started(self, query: Query, after: Position | None) -> Cursor:
         terms = [] if after is None else [behind(after)]
@@ -145,9 +174,10 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
             hello = client.admin.command("hello")
             _must_exist(client, to.database)
             other.connection = hello.get("connectionId")
-            concern = "majority" if "setName" in hello or hello.get("msg") == "isdbgrid" else "local"
+            sharded = hello.get("msg") == MONGOS
+            concern = "majority" if "setName" in hello or sharded else "local"
             database = stack.enter_context(closing(Database(client, to.database, concern)))
-        yield MongoDBSession(database, watchdog, f"read concern {concern}", other)
+        yield MongoDBSession(database, watchdog, f"read concern {concern}", other, sharded=sharded)
 
 
 def _must_exist(client: Client, name: str) -> None:

@@ -3,15 +3,14 @@
 The sample is the first and the last documents by `_id`, so that it only changes where documents come and go.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from pymongo.errors import ExecutionTimeout, OperationFailure
+from pymongo.errors import ExecutionTimeout
 
 from fetcher.engines._mongodb.cursor import Batch, Command, Database
-from fetcher.engines._mongodb.errors import UNAUTHORIZED
 from fetcher.engines._mongodb.fields import Fields
 from fetcher.engines._mongodb.keys import KEY
+from fetcher.engines._mongodb.listing import Listed
 from fetcher.engines._mongodb.names import CLOSED, OPEN, REST
 from fetcher.model import Catalog, Column, Encoding, Table
 
@@ -20,42 +19,23 @@ SAMPLE, SAMPLE_BYTES = 500, 2 * 1024 * 1024
 SAMPLE_MS = 10_000
 """A view that computes for longer is not sampled: it is read as it comes."""
 
-ALLOWED: Command = {"nameOnly": True, "authorizedCollections": True}
-"""For users who may not list, but may read some collections."""
-
-SYSTEM = "system."
-"""Begins the names that MongoDB keeps to itself."""
+OTHER_ORDER: Command = {"collation": {}}
+"""Options that are not shown may name an order of texts in which different ones are equal."""
 
 
-def discovered(database: Database, names: Sequence[str]) -> Catalog:
-    """Describe these collections and views, or all; the system's own are skipped by their reserved prefix."""
-    chosen = {"filter": {"name": {"$in": list(names)}}} if names else {}
-    tables = [_table(database, each) for each in _listed(database, chosen)]
+def discovered(database: Database, found: Sequence[Listed], *, sharded: bool = False) -> Catalog:
+    """Describe these collections and views by their fields.
+
+    `sharded` may be collections whose `_id` is no key: twins on two shards are told from neighbours only where texts
+    are in the order of their bytes.
+    """
+    tables = [_table(database, each, sharded=sharded) for each in found]
     return Catalog({table.path: table for table in tables})
 
 
-def named(database: Database) -> list[str]:
-    """Name every collection and view, sorted, and look into none."""
-    return [str(each["name"]) for each in _listed(database, {"nameOnly": True})]
-
-
-def _listed(database: Database, chosen: Command) -> list[Mapping[str, Any]]:
-    found = [each for each in _all(database, chosen) if not each["name"].startswith(SYSTEM)]
-    return sorted(found, key=lambda each: str(each["name"]))
-
-
-def _all(database: Database, chosen: Command) -> list[Mapping[str, Any]]:
-    try:
-        return database.collections(chosen)
-    except OperationFailure as error:
-        if error.code != UNAUTHORIZED:
-            raise
-        return database.collections({**chosen, **ALLOWED})
-
-
-def _table(database: Database, described: Mapping[str, Any]) -> Table:
-    name, options = str(described["name"]), described.get("options") or {}
-    keyed = described.get("type", "collection") == "collection"
+def _table(database: Database, described: Listed, *, sharded: bool) -> Table:
+    name, options = str(described["name"]), described.get("options", OTHER_ORDER) or {}
+    keyed = described.get("type", "collection") == "collection" and not (sharded and "collation" in options)
     schema = (options.get("validator") or {}).get("$jsonSchema") or {}
     fields = Fields(keyed=keyed)
     for order in ({KEY: 1}, {KEY: -1}) if keyed else ({},):

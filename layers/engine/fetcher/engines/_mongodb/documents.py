@@ -7,7 +7,7 @@ from typing import Any
 
 from fetcher.engines._mongodb.columns import MisfitError
 from fetcher.engines._mongodb.cursor import Batch, Cursor
-from fetcher.engines._mongodb.keys import KEY, position
+from fetcher.engines._mongodb.keys import KEY, apart, position
 from fetcher.engines._mongodb.names import REST, path_of
 from fetcher.engines._mongodb.shapes import Cut, Shape
 from fetcher.engines._mongodb.values import ARRAY, OBJECT, elements, member, value, walk, whole
@@ -42,10 +42,14 @@ def _projected(path: Sequence[str]) -> tuple[str, ...]:
     return tuple(path[: numbers[0]] if numbers else path)
 
 
-def pages(cursor: Cursor, query: Query, beat: Callable[[], None]) -> Iterator[Page]:
-    """Render batches and cut pages of about the query's size."""
+def pages(cursor: Cursor, query: Query, beat: Callable[[], None], *, twins: bool = False) -> Iterator[Page]:
+    """Render batches and cut pages of about the query's size.
+
+    Where there may be `twins`, documents with one `_id`, a page has a position only if the next document is seen to
+    have another one: a read that goes on behind a position would not meet the second twin.
+    """
     writer, bodies, size = Writer(query.columns), list[bytes](), 0
-    last = b"", 0
+    last = None
     while batch := cursor.batch():
         beat()
         found, starts = writer.rows(batch)
@@ -53,12 +57,13 @@ def pages(cursor: Cursor, query: Query, beat: Callable[[], None]) -> Iterator[Pa
         sums = [*accumulate(map(len, found), initial=size)]
         size = first = 0
         while (end := bisect_left(sums, size + query.page_bytes, first + 1)) < len(sums):
-            yield _page([*bodies, *found[first:end]], query, batch.data, starts[end - 1])
+            position = _position(batch.data, starts, end, twins=twins) if query.key else None
+            yield _page([*bodies, *found[first:end]], position)
             bodies, size, first = [], sums[end], end
         bodies += found[first:]
-        size, last = sums[-1] - size, (batch.data, starts[-1])
-    if bodies:
-        yield _page(bodies, query, *last)
+        size, last = sums[-1] - size, (batch.data, starts[-1:])
+    if bodies and last:
+        yield _page(bodies, _position(*last, 1) if query.key else None)
 
 
 class Writer:
@@ -102,13 +107,20 @@ class Writer:
         return cut
 
 
-def _page(bodies: Sequence[bytes], query: Query, data: bytes, start: int) -> Page:
-    return Page(b",".join(bodies), len(bodies), _position(data, start) if query.key else None)
+def _page(bodies: Sequence[bytes], position: Position | None) -> Page:
+    return Page(b",".join(bodies), len(bodies), position)
 
 
-def _position(data: bytes, start: int) -> Position:
-    kind, begin, end = next((kind, at, end) for kind, name, at, end in elements(data, start) if name == KEY.encode())
-    return position(kind, data[begin:end])
+def _position(data: bytes, starts: Sequence[int], end: int, *, twins: bool = False) -> Position | None:
+    """Give the position behind the first `end` documents of a batch, unless the next one may be a twin of the last."""
+    kind, raw = _id(data, starts[end - 1])
+    if twins and (end == len(starts) or not apart((kind, raw), _id(data, starts[end]))):
+        return None
+    return position(kind, raw)
+
+
+def _id(data: bytes, start: int) -> tuple[int, bytes]:
+    return next((kind, data[at:end]) for kind, name, at, end in elements(data, start) if name == KEY.encode())
 
 
 def _row(columns: Sequence[Column]) -> Row:

@@ -37,15 +37,27 @@ CODES: Mapping[int, Meaning] = {
 """Codes that are not here may be tried again: lost cursors (43), a primary that steps down (189, 10107, 11602),
 interruption (11601), shutdown (91, 11600), a stale shard (13388), and whatever a later version adds."""
 
+AND = " … "
+HANDSHAKE = "SSL handshake failed"
+HUNG_UP = Meaning(UnavailableError, "MongoDB hung up in the TLS handshake; it may not offer TLS")
+
 CONNECTING: Mapping[str, Meaning] = {
-    "certificate": Meaning(RefusedError, "the TLS certificate was not accepted"),
+    "certificate ": Meaning(RefusedError, "the TLS certificate was not accepted"),
     "CERTIFICATE": Meaning(RefusedError, "the TLS certificate was not accepted"),
     "IP address mismatch": Meaning(RefusedError, "the TLS certificate was not accepted"),
+    " alert unknown ca": Meaning(RefusedError, "the TLS certificate was not accepted"),
+    " alert internal error": Meaning(UnavailableError, "MongoDB has trouble with the TLS handshake"),
+    " alert ": Meaning(RefusedError, "MongoDB refused the TLS handshake"),
     "handshake operation timed out": Meaning(UnavailableError, "MongoDB does not answer the TLS handshake"),
-    "SSL handshake failed": Meaning(RefusedError, "MongoDB does not offer TLS"),  # it hangs up on what it cannot read
+    f"{HANDSHAKE}{AND}[Errno": HUNG_UP,
+    f"{HANDSHAKE}{AND}EOF": HUNG_UP,
+    HANDSHAKE: Meaning(RefusedError, "MongoDB does not offer TLS"),  # what it answers is none
     "SASLprep": Meaning(RefusedError, "MongoDB refused the credentials"),
 }
-"""The first fragment found in the message decides; the driver's own words are never passed on."""
+"""The first fragment found in the message decides, or all of one that has several; no words of the driver's are passed
+on. A message begins with the host's name, which has no space and is in small letters, and so is no fragment.
+
+A server without TLS hangs up on a greeting that it cannot read, and so does a wire that breaks: trying again tells."""
 
 
 RAISED: Mapping[type[Exception], Meaning] = {
@@ -90,7 +102,9 @@ def refused(error: Exception) -> FetcherError:
     if isinstance(error, OperationFailure | InvalidName):
         return explained(error)
     text = str(error)
-    found = next((meaning for fragment, meaning in CONNECTING.items() if fragment in text), None)
+    found = next(
+        (meaning for words, meaning in CONNECTING.items() if all(map(text.__contains__, words.split(AND)))), None
+    )
     if found is not None:
         return found.error()
     if isinstance(error, ConfigurationError | ValueError | TypeError):

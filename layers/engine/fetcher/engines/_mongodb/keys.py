@@ -70,6 +70,8 @@ BRACKETS = (
 
 ONE_VALUE = frozenset({"minKey", "undefined", "null", "maxKey"})
 NUMBERS = frozenset({"double", "decimal"})
+BY_BYTES = frozenset({"string", "binData", "objectId", "bool", "date", "int", "timestamp", "long"})
+"""Types of which two values are equal only in the same bytes; of texts, where there is no collation."""
 RAW = "bson:"
 """Begins the text of a value that extended JSON would change, such as an object with a field named `$oid`."""
 
@@ -97,11 +99,19 @@ def position(kind: int, raw: bytes) -> Position:
     return Position(((TYPES[kind], text),))
 
 
+def apart(one: tuple[int, bytes], other: tuple[int, bytes]) -> bool:
+    """Whether two values of `_id`, each its type and bytes, are surely not equal: `1` and `1.0` are, for the server."""
+    kinds = TYPES[one[0]], TYPES[other[0]]
+    if kinds[0] == kinds[1] and kinds[0] in BY_BYTES:
+        return one[1] != other[1]
+    return _bracket(kinds[0]) != _bracket(kinds[1])
+
+
 def behind(position: Position) -> dict[str, Any]:
     """Return the condition of the documents that sort after a position."""
     kind, raw = _value(position)
-    bracket = next(at for at, names in enumerate(BRACKETS) if TYPES[kind] in names)
-    later: dict[str, Any] = {KEY: {"$type": [name for names in BRACKETS[bracket + 1 :] for name in names]}}
+    brackets = BRACKETS[_bracket(TYPES[kind]) + 1 :]
+    later: dict[str, Any] = {KEY: {"$type": [name for names in brackets for name in names]}}
     if TYPES[kind] == "maxKey":
         return {KEY: {"$in": []}}
     if TYPES[kind] in ONE_VALUE:
@@ -109,6 +119,10 @@ def behind(position: Position) -> dict[str, Any]:
     if TYPES[kind] in NUMBERS and _is_nan(kind, raw):
         return {"$or": [{KEY: {"$gte": -inf}}, later]}  # NaN sorts before all numbers, but compares with none
     return {"$or": [{KEY: RawBSONDocument(_document(kind, b"$gt", raw))}, later]}
+
+
+def _bracket(name: str) -> int:
+    return next(at for at, names in enumerate(BRACKETS) if name in names)
 
 
 def _value(position: Position) -> tuple[int, bytes]:

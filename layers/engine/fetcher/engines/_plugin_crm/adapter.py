@@ -21,7 +21,7 @@ NAMING = Logical()
 
 
 class PluginCRMSession:
-    """A `Session` that is `Decrypting`, around one of MongoDB."""
+    """A `Session` that is `Decrypting` and `Repeating`, around one of MongoDB."""
 
     def __init__(self, inner: mongodb.MongoDBSession, to: Connection, secret: Secret) -> None:
         self.isolation = inner.isolation
@@ -59,6 +59,10 @@ class PluginCRMSession:
     def decrypted(self, query: Query) -> tuple[str, ...]:
         """Name the encrypted fields that a query reads."""
         return fields.decrypted(query)
+
+    def repeats(self, query: Query) -> bool:
+        """Whether MongoDB may deliver an `_id` twice."""
+        return self._inner.repeats(query)
 
     def _inner_query(self, query: Query) -> Query:
         def known(columns: Sequence[Column]) -> tuple[Column, ...]:
