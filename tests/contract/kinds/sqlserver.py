@@ -38,6 +38,7 @@ DIFFERENT = {
     "float style 3, money style 2": "DuckDB writes the shortest digits whatever the style; asserted on the SQL",
     "row-level security": "the stand-in has the catalog's views of policies and who sees them, and hides no row:"
     " test_policies.py",
+    "masks but default()": "the stand-in masks each column as if by default(): test_masks.py",
     "locks, deadlock, read committed": "DuckDB has snapshots alone; errors are tested by their numbers",
     "TLS of TDS 8": "the stand-in speaks TDS 7.4, which has `disable`, `false` and `true`",
 }

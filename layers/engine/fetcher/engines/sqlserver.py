@@ -11,8 +11,8 @@ from threading import Lock, Thread
 from typing import Any
 
 from fetcher.engines._names import Schemas
-from fetcher.engines._sqlserver.catalog import discovered, filtered
-from fetcher.engines._sqlserver.errors import HIDDEN, explained
+from fetcher.engines._sqlserver.catalog import discovered, filtered, masked
+from fetcher.engines._sqlserver.errors import HIDDEN, MASKED, explained
 from fetcher.engines._sqlserver.opening import Opened, Way, has_snapshots, opened, prepared
 from fetcher.engines._sqlserver.rows import Rows, Statement
 from fetcher.engines._watchdog import Watchdog
@@ -46,6 +46,7 @@ class SQLServerSession:
         self._schema = schema
         self._to_begin = False
         self._filtered: frozenset[tuple[str, ...]] = frozenset()
+        self._masked: dict[tuple[str, ...], frozenset[str]] = {}
         self._cursor: Any = None
         self._closing = Lock()
 
@@ -57,20 +58,21 @@ class SQLServerSession:
             self.isolation = "snapshot"
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe the tables and views of these schemas in three queries; system schemas are skipped."""
+        """Describe the tables and views of these schemas in four queries; system schemas are skipped."""
         schemas = tuple(scope) or (self._schema,)
         with self._watchdog.waiting(explained):
             catalog = discovered(self._session.connection, schemas)
             self._filtered |= filtered(self._session.connection, schemas)
+            self._masked.update(masked(self._session.connection, schemas))
         return catalog
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
 
         A table whose rows a policy filters is refused, as far as the user may see that: half of it is not the table.
+        So is one of which masks would be delivered, or a key that is sent as masks.
         """
-        if query.path in self._filtered:
-            raise RefusedError(HIDDEN)
+        self._check_hidden(query)
         rows = Rows(query, self._watchdog)
         try:
             with self._watchdog.waiting(explained):
@@ -83,6 +85,12 @@ class SQLServerSession:
         finally:
             if not rows.ended:
                 self._session.wire.drop()
+
+    def _check_hidden(self, query: Query) -> None:
+        if query.path in self._filtered:
+            raise RefusedError(HIDDEN)
+        if self._masked.get(query.path, frozenset()).intersection(each.name for each in (*query.columns, *query.key)):
+            raise RefusedError(MASKED)
 
     def _begin(self) -> None:
         if self._to_begin:

@@ -31,6 +31,10 @@ HIDDEN = (
     "a row-level security policy of SQL Server filters the rows of the table, and exempts nobody; read it where"
     " none is enabled, or a view that says which rows are meant"
 )
+MASKED = (
+    "SQL Server masks values of the table for this user (dynamic data masking); read it as one with UNMASK, or without"
+    " the masked fields"
+)
 BLOCKED = Meaning(RefusedError, "SQL Server does not let this address in")
 TLS = Meaning(RefusedError, "no TLS connection could be agreed with SQL Server, or its certificate was not accepted")
 REJECTED = Meaning(InvalidRequestError, "SQL Server rejected the query")
