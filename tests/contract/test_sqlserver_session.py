@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from fetcher.engines.sqlserver import NAMING, connect
-from fetcher.errors import RefusedError
+from fetcher.errors import RefusedError, UnavailableError
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
 
@@ -45,6 +45,17 @@ def test_the_connections_schema_is_the_default_one(source: Source) -> None:
     with connect(to, source.secret, seconds=20, application="schema") as session:
         assert set(session.discover(()).tables) == {("other", "events")}
         assert NAMING.resolve("events", session.discover(()), to) == ("other", "events")
+
+
+@pytest.mark.parametrize("database", ["no such database", "x' user=postgres", "%s"])
+def test_an_unknown_database_may_be_tried_again(source: Source, database: str) -> None:
+    """Microsoft lists 4060 first among the errors that pass; of a name that is wrong the server says the same."""
+    to = replace(source.to, database=database)
+    with (
+        pytest.raises(UnavailableError, match=r"no such database.*\(4060\)"),
+        connect(to, source.secret, seconds=20, application="unknown"),
+    ):
+        pass
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(source: Source) -> None:
