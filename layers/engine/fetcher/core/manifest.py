@@ -19,6 +19,10 @@ TRAILER = 75
 SNAPSHOTS = frozenset({"repeatable read", "serializable", "snapshot", "read only"})
 """What `Session.isolation` says when all reads of the session see one moment, and only then."""
 
+UNMOVED = SNAPSHOTS | {"read concern majority", "read concern local"}
+"""What it says when no row can be met twice, or passed over, because it is moved while its table is read: the `_id` of
+a document of MongoDB never changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -61,6 +65,11 @@ class DatasourceEntry:
     def one_moment(self) -> bool:
         """Whether all its tables were seen as they were at one instant."""
         return self.snapshots == 1 and self.isolation.lower() in SNAPSHOTS
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether its rows stood still while each of its tables was read, by every attempt for itself."""
+        return self.isolation.lower() in UNMOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,7 @@ def proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
     yield Claim("rows_counted", "The rows of every table were counted while they were written.")
     if all(datasource.one_moment for datasource in datasources):
         yield Claim("one_snapshot", "The tables of a datasource are seen as they were at one moment.")
-    if not any(_keyless(datasources)):
+    if not _doubtful(datasources):
         yield Claim("unique_rows", "Rows were read in the order of a unique key, each key once.")
 
 
@@ -137,16 +146,18 @@ def not_proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
         yield Claim("one_snapshot", f"Tables may be of different moments in: {', '.join(several)}.")
     if len(datasources) > 1:
         yield Claim("same_moment", "Different datasources were read at different moments.")
-    if keyless := list(_keyless(datasources)):
-        yield Claim("unique_rows", f"No unique key orders the rows of: {', '.join(keyless)}.")
+    if doubtful := _doubtful(datasources):
+        yield Claim("unique_rows", doubtful)
     yield Claim("later_changes", "What was committed after the read began may be missing.")
 
 
-def _keyless(datasources: Sequence[DatasourceEntry]) -> Iterator[str]:
-    for datasource in datasources:
-        for table in datasource.tables:
-            if not table.query.key:
-                yield f"{datasource.name}/{table.query.name}"
+def _doubtful(datasources: Sequence[DatasourceEntry]) -> str:
+    """Name the tables of which a row may have been delivered twice, and why; nothing where there is none."""
+    tables = [(datasource, table.query) for datasource in datasources for table in datasource.tables]
+    keyless = [f"{datasource.name}/{query.name}" for datasource, query in tables if not query.key]
+    moving = [f"{datasource.name}/{query.name}" for datasource, query in tables if query.key and not datasource.unmoved]
+    reasons = {"No unique key orders the rows of": keyless, "Rows could move while they were read in": moving}
+    return " ".join(f"{reason}: {', '.join(names)}." for reason, names in reasons.items() if names)
 
 
 def _members(manifest: Manifest) -> dict[str, Any]:
