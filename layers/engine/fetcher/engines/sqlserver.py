@@ -40,8 +40,11 @@ class SQLServerSession:
 
     isolation = "read committed"
 
-    def __init__(self, session: Opened, watchdog: Watchdog, schema: str) -> None:
+    def __init__(self, session: Opened, watchdog: Watchdog, schema: str, way: Way) -> None:
         self._session = session
+        self._way = way
+        self._rows: Rows | None = None
+        self._beside: Watchdog | None = None
         self._watchdog = watchdog
         self._schema = schema
         self._to_begin = False
@@ -60,11 +63,29 @@ class SQLServerSession:
     def discover(self, scope: Sequence[str]) -> Catalog:
         """Describe the tables and views of these schemas in four queries; system schemas are skipped."""
         schemas = tuple(scope) or (self._schema,)
-        with self._watchdog.waiting(explained):
-            catalog = discovered(self._session.connection, schemas)
-            self._filtered |= filtered(self._session.connection, schemas)
-            self._masked.update(masked(self._session.connection, schemas))
+        with self._asking() as connection:
+            catalog = discovered(connection, schemas)
+            self._filtered |= filtered(connection, schemas)
+            self._masked.update(masked(connection, schemas))
         return catalog
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """Give the session's connection, or one beside it while that is full of rows: it takes no question then.
+
+        The second one has a few seconds: what waits for our rows to end may keep the catalog from answering.
+        """
+        if self._rows is None or self._rows.ended:
+            with self._watchdog.waiting(explained):
+                yield self._session.connection
+            return
+        with Watchdog(min(PROBE_SECONDS, self._watchdog.left())) as self._beside:
+            other = prepared(self._way, self._beside)
+            try:
+                with self._beside.waiting(explained):
+                    yield other.connection
+            finally:
+                other.close()
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
@@ -73,7 +94,7 @@ class SQLServerSession:
         So is one of which masks would be delivered, or a key that is sent as masks.
         """
         self._check_hidden(query)
-        rows = Rows(query, self._watchdog)
+        self._rows = rows = Rows(query, self._watchdog)
         try:
             with self._watchdog.waiting(explained):
                 statement = Statement(query, after)
@@ -104,6 +125,8 @@ class SQLServerSession:
     def cancel(self) -> None:
         """Ask the server over the same wire, then drop the socket whatever it answered."""
         self._watchdog.note("canceled")
+        if self._beside is not None:
+            self._beside.end("canceled")
         asking = Thread(target=self._ask_to_stop, name="cancel", daemon=True)
         asking.start()
         asking.join(CANCEL_SECONDS)
@@ -133,7 +156,7 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     with Watchdog(seconds, working=probe) as watchdog:
         opened_session = prepared(way, watchdog)
         probe.number = opened_session.number
-        session = SQLServerSession(opened_session, watchdog, to.schema or NAMING.default)
+        session = SQLServerSession(opened_session, watchdog, to.schema or NAMING.default, way)
         try:
             session.settle()
             yield session

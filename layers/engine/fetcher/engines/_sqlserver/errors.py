@@ -95,8 +95,7 @@ STATES: Mapping[str, Meaning] = {
 TABLES = (
     table(
         "number",
-        "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL); SqlClient,"
-        " BaselineTransientErrors",
+        "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL); SqlClient",
         ERRORS,
         "by SQLSTATE",
     ),
