@@ -3,15 +3,17 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pymysql
 import pytest
 
-from fetcher.core.checkpoint import Checkpoint
+from fetcher.core import document
+from fetcher.core.checkpoint import Checkpoint, Mark
 from fetcher.core.document import Meter, ResultWriter
 from fetcher.core.progress import Progress
 from fetcher.core.run import Reader, Source
@@ -26,6 +28,7 @@ from tests.rig import until
 FORGED = '1},{"id":99'
 """The text of a column that was a number when the read was planned."""
 
+PAGE = Query("", (), ()).page_bytes
 TEXT = {"sqlserver": "nvarchar(99)", "oracle": "varchar"}
 KINDS = sorted(TEXT)
 
@@ -48,17 +51,35 @@ class Sink:
         self.body += body
 
 
+class Parts(Sink):
+    """Keeps what is written with where a resumed read would go on behind it, as an upload does."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        self.marks: list[Mark | None] = []
+        self._reader = reader
+
+    def write(self, body: bytes, /) -> None:
+        self.marks.append(self._reader.mark)
+        super().write(body)
+
+
+@contextmanager
+def opened(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Reader]:
+    """Plan a read of the table."""
+    chosen = engine(at.to.kind)
+    connecting = partial(chosen.connect, at.to, at.secret, application="changed")
+    selection = Selection("changed", tuple(fields))
+    source = Source("source", at.to, (selection,), chosen.NAMING, lambda seconds: connecting(seconds=seconds))
+    with Reader([source], Limits(), Stop(60), Progress(1)) as reader:
+        reader.plan()
+        yield reader
+
+
 @contextmanager
 def planned(at: kinds.Source, fields: Sequence[str] = ("*",)) -> Iterator[Callable[..., Any]]:
     """Plan a read of the table, and yield the rest of it, which may go on from a checkpoint."""
-    chosen = engine(at.to.kind)
-    opened = partial(chosen.connect, at.to, at.secret, application="changed")
-    source = Source(
-        "source", at.to, (Selection("changed", tuple(fields)),), chosen.NAMING, lambda seconds: opened(seconds=seconds)
-    )
-
-    with Reader([source], Limits(), Stop(60), Progress(1)) as reader:
-        reader.plan()
+    with opened(at, fields) as reader:
 
         def rest(folder: Path, checkpoint: Checkpoint | None = None) -> Any:
             sink, meter = Sink(), Meter(10_000)
@@ -106,6 +127,68 @@ def test_a_field_that_came_meanwhile_is_missing_in_no_result(
             rest(tmp_path)
         assert named(tmp_path) == [{"id": 1, "c0": 7}]
     assert read(at, tmp_path) == [{"id": 1, "c0": 7, "c1": 7}]
+
+
+def in_parts(reader: Reader, folder: Path) -> Parts:
+    """Read what was planned, a part for each page; return what became of it, also when the read failed."""
+    parts, meter = Parts(reader), Meter(10_000_000)
+    writer = ResultWriter(parts, None, meter)
+    with suppress(ChangedError):
+        reader.read(writer, meter, folder)
+        writer.end()
+    return parts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_of_a_false_plan_is_nothing_to_go_on_from(
+    sources: Callable[[str], kinds.Source], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-000-21, R-002-13: the worker may die behind it, and the column be the number again that the next one plans."""
+    monkeypatch.setattr(document, "CHUNK", 1)
+    at = sources(kind)
+    at.run(made(kind, "int"))
+    with opened(at) as reader:
+        assert [mark and mark.rows for mark in in_parts(reader, tmp_path).marks] == [(1,), None]
+    with opened(at) as reader:
+        at.run(made(kind, TEXT[kind]))
+        at.run("INSERT INTO changed VALUES (2, '7')")
+        assert in_parts(reader, tmp_path).marks == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_is_looked_at_once_while_it_is_read_in_parts(
+    sources: Callable[[str], kinds.Source], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that runs keeps its table as it is, or its snapshot does; so one look between two pages is enough."""
+    monkeypatch.setattr(document, "CHUNK", 1)
+    at = sources(kind)
+    at.run(made(kind, TEXT[kind]))
+    for number in range(2, 5):
+        at.run(f"INSERT INTO changed VALUES ({number}, '{'x' * PAGE}')")
+    with opened(at) as reader:
+        session = reader._session(reader._planned[0])
+        looks = Mock(side_effect=session.discover)
+        monkeypatch.setattr(session, "discover", looks)
+        parts = in_parts(reader, tmp_path)
+    assert [mark and mark.rows for mark in parts.marks] == [(2,), (3,), (4,), None]
+    assert looks.call_count == 2, "while it is read and behind it"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_cannot_be_looked_at_meanwhile_is_read_all_the_same(
+    sources: Callable[[str], kinds.Source], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may let nobody in a second time: then a resumed read has nothing to go on from, and this one ends."""
+    monkeypatch.setattr(document, "CHUNK", 1)
+    at = sources(kind)
+    at.run(made(kind, "int"))
+    with opened(at) as reader:
+        session = reader._session(reader._planned[0])
+        looks = Mock(side_effect=[UnavailableError("no connection is left"), session.discover([at.default_schema])])
+        monkeypatch.setattr(session, "discover", looks)
+        parts = in_parts(reader, tmp_path)
+    assert set(parts.marks) == {None}
+    assert json.loads(parts.body)["source"]["changed"] == [{"id": 1, "c0": 7}]
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,15 @@ def test_without_a_service_name_the_request_says_what_is_missing(options: dict[s
 @pytest.mark.parametrize(
     ("number", "family"),
     [
-        (12514, RefusedError),
-        (12505, RefusedError),
+        (12514, UnavailableError),
+        (12505, UnavailableError),
         (12520, UnavailableError),
         (12516, UnavailableError),
         (12528, UnavailableError),
     ],
 )
 def test_a_listener_that_refuses_says_whether_to_come_back(number: int, family: type[FetcherError]) -> None:
-    """A service that is not known is a mistake in the connection; one without a free handler is only busy."""
+    """A service that is not known may register yet, after a restart; one without a free handler is only busy."""
     error = answered(refusing(number))
     assert type(error) is family
     assert error.__cause__ is not None
@@ -151,8 +151,11 @@ def test_an_unknown_mode_is_invalid_and_named() -> None:
 
 
 @pytest.mark.parametrize("service", ["no such service", "%s"])
-def test_an_unknown_service_is_refused(oracle: Source, service: str) -> None:
-    assert isinstance(failure(replace(oracle.to, options={"serviceName": service}), oracle.secret), RefusedError)
+def test_an_unknown_service_may_be_tried_again(oracle: Source, service: str) -> None:
+    """A listener is up before its instance has registered, and has no other words for a service that never will."""
+    error = failure(replace(oracle.to, options={"serviceName": service}), oracle.secret)
+    assert isinstance(error, UnavailableError)
+    assert "does not know the service" in str(error)
 
 
 def test_the_name_of_the_database_decides_nothing(oracle: Source) -> None:

@@ -1,17 +1,21 @@
 """What is SQL Server's own in a session: TLS by its modes, isolation, schemas, large rows, and Microsoft's driver."""
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 
 import pytest
 
+from fetcher.engines._sqlserver.opening import Way
 from fetcher.engines.sqlserver import NAMING, connect
-from fetcher.errors import RefusedError
+from fetcher.errors import CanceledError, RefusedError, UnavailableError
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
+from tests.rig import until
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,38 @@ def test_the_connections_schema_is_the_default_one(source: Source) -> None:
     with connect(to, source.secret, seconds=20, application="schema") as session:
         assert set(session.discover(()).tables) == {("other", "events")}
         assert NAMING.resolve("events", session.discover(()), to) == ("other", "events")
+
+
+@pytest.mark.parametrize("database", ["no such database", "x' user=postgres", "%s"])
+def test_an_unknown_database_may_be_tried_again(source: Source, database: str) -> None:
+    """Microsoft lists 4060 first among the errors that pass; of a name that is wrong the server says the same."""
+    to = replace(source.to, database=database)
+    with (
+        pytest.raises(UnavailableError, match=r"no such database.*\(4060\)"),
+        connect(to, source.secret, seconds=20, application="unknown"),
+    ):
+        pass
+
+
+def test_what_asks_beside_a_read_is_canceled_with_it(source: Source) -> None:
+    """R-000-70: a second connection is made while rows come, and it must not outlive the first."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        ThreadPoolExecutor(1) as threads,
+        connect(source.to, source.secret, seconds=60, application="beside") as session,
+    ):
+        reader = Reader(session, source)
+        pages = session.read(reader.plan("million"), None)
+        next(pages)
+        assert ("other", "events") in session.discover(("other",)).tables
+        session._way = Way.to(replace(source.to, port=silent.getsockname()[1]), source.secret, "beside")
+        asking = threads.submit(session.discover, ())
+        until(lambda: session._beside is not None and session._beside._socket is not None, "a socket to end")
+        session.cancel()
+        with pytest.raises(CanceledError):
+            asking.result(60)
+        with pytest.raises(CanceledError):
+            list(pages)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(source: Source) -> None:

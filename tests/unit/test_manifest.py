@@ -155,6 +155,38 @@ def test_what_is_not_proven_is_said_and_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("isolation", "snapshots", "unique"),
+    [
+        ("snapshot", 1, True),
+        ("repeatable read", 3, True),
+        ("read only", 1, True),
+        ("read concern majority", 1, True),
+        ("read concern local", 2, True),
+        ("read committed", 1, False),
+        ("not transactional", 1, False),
+        ("", 1, False),
+    ],
+)
+def test_each_key_once_is_proven_where_rows_cannot_move_while_they_are_read(
+    isolation: str, snapshots: int, unique: bool
+) -> None:
+    """R-002-20: without a snapshot a row that is moved in its table may be met twice, or not at all; MongoDB's keys
+    never change. A resumed read goes on behind what it has.
+    """
+    proved, unproved = codes(replace(PG, isolation=isolation, snapshots=snapshots))
+    assert ("unique_rows" in proved, "unique_rows" in unproved) == (unique, not unique)
+
+
+def test_tables_without_a_key_and_those_that_nothing_holds_still_are_told_apart() -> None:
+    """One claim of a code, whatever the reasons."""
+    sqlserver = DatasourceEntry("ms", "sqlserver", "read committed", (USERS, replace(USERS, query=QUERY)))
+    (claim,) = [each for each in not_proven((sqlserver, MONGO)) if each.code == "unique_rows"]
+    assert claim.text == (
+        "No unique key orders the rows of: my/log. Rows could move while they were read in: ms/users, ms/users."
+    )
+
+
+@pytest.mark.parametrize(
     ("isolation", "snapshots", "one"),
     [
         ("Snapshot", 1, True),

@@ -279,6 +279,11 @@ def raised(text: str, cause: BaseException | None = None) -> oracledb.Error:
         ("ORA-02393", LimitError),
         ("ORA-02395", LimitError),
         ("ORA-01427", InvalidRequestError),
+        ("ORA-04063", InvalidRequestError),
+        ("ORA-04064", InvalidRequestError),
+        ("ORA-04061", UnavailableError),
+        ("ORA-04065", UnavailableError),
+        ("ORA-04068", UnavailableError),
         ("ORA-20001", InvalidRequestError),
         ("ORA-00054", UnavailableError),
         ("ORA-00060", UnavailableError),
@@ -307,12 +312,17 @@ def test_what_an_error_in_a_session_means(code: str, family: type[FetcherError])
         ("ORA-01017", RefusedError),
         ("ORA-28000", RefusedError),
         ("ORA-12154", RefusedError),
-        ("ORA-12514", RefusedError),
+        ("ORA-12504", RefusedError),
+        ("ORA-12514", UnavailableError),
+        ("ORA-12505", UnavailableError),
+        ("ORA-12521", UnavailableError),
         ("ORA-12541", UnavailableError),
         ("ORA-01033", UnavailableError),
         ("ORA-00018", UnavailableError),
         ("DPY-6005", UnavailableError),
-        ("DPY-6001", RefusedError),
+        ("DPY-6001", UnavailableError),
+        ("DPY-6003", UnavailableError),
+        ("DPY-4026", RefusedError),
         ("DPY-3010", RefusedError),
     ],
 )
@@ -337,6 +347,13 @@ def test_text_that_is_no_unicode_is_the_callers() -> None:
     error = UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")
     assert isinstance(explained(error), InvalidRequestError)
     assert isinstance(refused(error), RefusedError)
+
+
+def test_text_that_cannot_be_read_is_the_tables() -> None:
+    """The driver lets Python's own error out of a text that is not valid in the database's character set."""
+    error = explained(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"))
+    assert type(error) is InvalidRequestError
+    assert "a text of the table" in str(error)
 
 
 def test_every_type_has_its_encoding_in_the_documentation() -> None:

@@ -1,5 +1,6 @@
 """What SQL Server is told, and how its answers are read: asserted on the text, where the stand-in is not SQL Server."""
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -247,7 +248,7 @@ Error.__module__ = "pyodbc"
     ("state", "number", "family"),
     [
         ("28000", 18456, RefusedError),
-        ("42000", 4060, RefusedError),
+        ("42000", 4060, UnavailableError),
         ("42000", 229, RefusedError),
         ("40001", 1205, UnavailableError),
         ("HY000", 40197, UnavailableError),
@@ -271,6 +272,56 @@ def test_errors_are_told_apart_by_their_numbers(state: str, number: int, family:
     error = explained(Error(state, f"[{state}] [Microsoft][SQL Server]the secret words ({number}) (SQLExecDirectW)"))
     assert type(error) is family
     assert "secret" not in str(error)
+
+
+TRANSIENT = (3948, 3953, 3954, 3956, 3957, 3958, 3967, 41301, 41302, 41305, 41325, 41839)
+SHORT = (1101, 1104, 8642, 10936, 17189, 49977)
+AWAY = (3955, 9001, 17142, 17187, 17188, 40143, 40166, 42108, 42109)
+
+
+@pytest.mark.parametrize("number", [*TRANSIENT, *SHORT, *AWAY])
+@pytest.mark.parametrize("translate", [explained, refused])
+def test_what_passes_is_tried_again(number: int, translate: Callable[[Exception], FetcherError]) -> None:
+    """R-002-15: the driver gives any of them the SQLSTATE of a syntax error."""
+    error = translate(Error("42000", f"[42000] [Microsoft][ODBC][SQL Server]Words. ({number}) (SQLDriverConnect)"))
+    assert type(error) is UnavailableError
+    assert str(number) in str(error)
+
+
+@pytest.mark.parametrize(("number", "says"), [(3952, "ALLOW_SNAPSHOT_ISOLATION"), (41332, "memory-optimized")])
+def test_what_no_snapshot_can_ever_read_says_so(number: int, says: str) -> None:
+    error = explained(Error("42000", f"[42000] [Microsoft][ODBC][SQL Server]Words. ({number}) (SQLExecDirectW)"))
+    assert type(error) is InvalidRequestError
+    assert says in str(error)
+
+
+def test_a_number_that_is_not_listed_is_no_mistake_of_a_request_that_was_not_sent_yet() -> None:
+    """While connecting no statement can be wrong; in a session it may be."""
+    error = Error("42000", "[42000] [Microsoft][ODBC][SQL Server]Words. (99999) (SQLDriverConnect)")
+    assert type(refused(error)) is UnavailableError
+    assert type(explained(error)) is InvalidRequestError
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Conversion failed when converting the varchar value '(1205)' to data type int. (245) (SQLFetch)", 245),
+        ("Conversion failed: '(1205) (SQLFetch) ' is no int. (245) (SQLFetch)", 245),
+        ("Invalid object name 'a (229)'. (208) (SQLExecDirectW)", 208),
+        ("No. (99999) (SQLFetch); [42000] [Microsoft][SQL Server]Yes (1205) here. (229)", 229),
+        ("Cannot open database. (4060) (SQLDriverConnect); [28000] [Microsoft][SQL Server]Login failed. (18456)", 4060),
+    ],
+)
+def test_a_number_in_the_words_is_not_the_errors(text: str, number: int) -> None:
+    """The words hold values and names: what stands there decides nothing."""
+    assert f"({number})" in str(explained(Error("42000", f"[42000] [Microsoft][ODBC][SQL Server]{text}")))
+
+
+def test_text_that_is_not_valid_is_the_tables_or_the_requests() -> None:
+    """Read from the table it cannot be decoded; taken from the request it cannot be encoded."""
+    assert "table" in str(explained(UnicodeDecodeError("utf-16-le", b"\0", 0, 1, "x")))
+    assert "request" in str(explained(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x")))
+    assert type(explained(UnicodeDecodeError("utf-16-le", b"\0", 0, 1, "x"))) is InvalidRequestError
 
 
 def test_an_error_of_another_class_is_a_broken_wire() -> None:

@@ -13,6 +13,7 @@ from fetcher.engines._sqlserver.rows import Rows, Statement, _utf8
 from fetcher.engines._sqlserver.types import TYPES, kind
 from fetcher.engines._sqlserver.values import finishing
 from fetcher.engines._watchdog import Watchdog
+from fetcher.errors import RefusedError
 from fetcher.model import Column, Encoding, Page, Position, Query
 
 
@@ -82,10 +83,10 @@ SELECTED = "SELECT CONVERT(varbinary(max), CONCAT(CONVERT(nvarchar(max), N''), "
         ("date", ""),
         ("time(7)", ""),
         ("hierarchyid (clr)", ""),
-        ("datetime2(7)", ", CONVERT(nvarchar(4000), CONVERT(varchar(34), [c], 121))"),
-        ("bit", ", CONVERT(nvarchar(4000), CONVERT(varchar(10), [c]))"),
-        ("datetimeoffset(7)", ", CONVERT(nvarchar(40), [c], 121)"),
-        ("varbinary(9)", ", CONVERT(nvarchar(4000), CONVERT(varchar(max), CONVERT(varbinary(max), [c]), 2))"),
+        ("datetime2(7)", ", N'=' + CONVERT(nvarchar(4000), CONVERT(varchar(34), [c], 121))"),
+        ("bit", ", N'=' + CONVERT(nvarchar(4000), CONVERT(varchar(10), [c]))"),
+        ("datetimeoffset(7)", ", N'=' + CONVERT(nvarchar(40), [c], 121)"),
+        ("varbinary(9)", ", N'=' + CONVERT(nvarchar(4000), CONVERT(varchar(max), CONVERT(varbinary(max), [c]), 2))"),
     ],
 )
 def test_a_key_is_sent_beside_the_row_only_where_its_json_is_another_text(full: str, behind: str) -> None:
@@ -97,8 +98,8 @@ def test_a_key_is_sent_beside_the_row_only_where_its_json_is_another_text(full: 
     # Not selected, it is no part of the JSON; and a row that holds a document is not read twice.
     other = Statement(Query("t", ("dbo", "t"), (column("int", name="d"),), key), None).sql
     nested = Statement(Query("t", ("dbo", "t"), (*key, column("json", name="d")), key), None).sql
-    assert f", {key_text(key[0], '[c]')} FROM" in other
-    assert f", {key_text(key[0], '[c]')} FROM" in nested
+    assert f", N'=' + {key_text(key[0], '[c]')} FROM" in other
+    assert f", N'=' + {key_text(key[0], '[c]')} FROM" in nested
 
 
 class Silent:
@@ -127,6 +128,42 @@ def test_the_position_is_read_from_the_last_row() -> None:
 
 
 def test_half_a_character_is_no_position() -> None:
+    """The row is delivered; nothing goes on behind it."""
     key = (column("nvarchar(9) collate X"),)
-    with pytest.raises(UnicodeEncodeError):
-        page_of(Query("t", ("dbo", "t"), key, key), '{"c":"\ud83d"}')
+    page = page_of(Query("t", ("dbo", "t"), key, key), '{"c":"\ud83d"}')
+    assert page == Page(b'{"c":"\\ud83d"}', 1, None)
+
+
+# --- masks
+
+WHOLE = '{"c":1}'.encode("utf-16-le")
+MASKS = (b"\0", b"0", b"", None, "xxxx".encode("utf-16-le"), WHOLE[:-2], WHOLE[2:], b"{}")
+KEYS = {"no key": (), "shown": ("int",), "beside": ("datetime2(7)",), "two beside": ("datetime2(7)", "bit")}
+
+
+def sent(key: str, *rows: tuple[bytes | None, ...]) -> Page | None:
+    """Let a page be made of rows as the driver gives them."""
+    columns = tuple(column(full, name=f"k{at}") for at, full in enumerate(KEYS[key]))
+    found = Rows(Query("t", ("dbo", "t"), (column("int"), *columns), columns), cast("Watchdog", Silent()))
+    found._rows = iter(rows)
+    return found.page()
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("mask", MASKS, ids=repr)
+def test_a_mask_in_place_of_a_row_is_refused(key: str, mask: bytes | None) -> None:
+    """R-002-1: an even number of one-byte rows was a page without an error, signed, and no JSON."""
+    row = (mask, *["=x".encode("utf-16-le")] * len(KEYS[key]))
+    for rows in range(1, 5):
+        with pytest.raises(RefusedError, match="UNMASK"):
+            sent(key, *[row] * rows)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=repr)
+def test_a_mask_in_place_of_a_key_is_no_position(mask: bytes | None) -> None:
+    """R-002-19: the row's own text of another column may be real."""
+    assert sent("beside", (WHOLE, "=x".encode("utf-16-le"))) == Page(b'{"c":1}', 1, Position((("datetime2(7)", "x"),)))
+    with pytest.raises(RefusedError, match="UNMASK"):
+        sent("beside", (WHOLE, mask))
+    with pytest.raises(RefusedError, match="UNMASK"):
+        sent("two beside", (WHOLE, "=x".encode("utf-16-le"), mask))

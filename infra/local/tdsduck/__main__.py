@@ -16,9 +16,9 @@ import duckdb  # type: ignore[import-not-found, unused-ignore]
 from pysqlbridge.certificate import load, self_signed  # type: ignore[import-not-found, unused-ignore]
 from pysqlbridge.tds.packet import TdsProtocolError  # type: ignore[import-not-found, unused-ignore]
 
-from infra.local.tdsduck.catalog import FUNCTIONS, VIEWS
+from infra.local.tdsduck.catalog import FUNCTIONS, OWNER, VIEWS
 from infra.local.tdsduck.conversation import Conversation, Refused
-from infra.local.tdsduck.session import OWNER, Shared
+from infra.local.tdsduck.session import Shared
 
 
 class Handler(socketserver.BaseRequestHandler):

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-DATABASE = "shop"
+DATABASE, OWNER = "shop", "fetcher"
 COLLATION = "Latin1_General_100_BIN2"
 
 TYPES = {
@@ -58,15 +58,16 @@ class Declared:
         return number, length, precision, scale, COLLATION if is_text else None
 
 
-FUNCTIONS = """
+FUNCTIONS = f"""
 CREATE OR REPLACE MACRO main.STRING_ESCAPE(x, kind) AS (to_json(CAST(x AS VARCHAR))::VARCHAR)[2:-2];
 CREATE OR REPLACE MACRO main.SWITCHOFFSET(x, zone) AS replace(CAST(x AS VARCHAR), '+00', ' +00:00');
 CREATE OR REPLACE MACRO main.DB_ID() AS 5;
-CREATE OR REPLACE MACRO main.HAS_PERMS_BY_NAME(a, b, c) AS 1;
+CREATE OR REPLACE MACRO main.DB_NAME() AS '{DATABASE}';
+CREATE OR REPLACE MACRO main.QUOTENAME(x) AS '[' || replace(x, ']', ']]') || ']';
 CREATE OR REPLACE MACRO main.CHARACTER_OF(n) AS chr(CAST(n AS INTEGER));
 CREATE OR REPLACE MACRO main.OPENJSON(x) AS TABLE SELECT unnest(from_json(x, '["VARCHAR"]')) AS value;
 CREATE OR REPLACE MACRO main.SERIES(a, b) AS TABLE SELECT generate_series::BIGINT AS value FROM generate_series(a, b);
-"""
+"""  # noqa: S608 - constants only
 
 VIEWS = f"""
 CREATE SCHEMA IF NOT EXISTS dbo; CREATE SCHEMA IF NOT EXISTS sys_;
@@ -78,7 +79,18 @@ CREATE TABLE IF NOT EXISTS sys_.keys (object_id INTEGER, index_id INTEGER, is_pr
 CREATE OR REPLACE VIEW sys_.schemas AS SELECT DISTINCT sch AS name, hash(sch) AS schema_id FROM sys_.made;
 CREATE OR REPLACE VIEW sys_.objects AS
  SELECT name, object_id, hash(sch) AS schema_id, type, false AS is_ms_shipped FROM sys_.made;
-CREATE OR REPLACE VIEW sys_.columns AS SELECT *, system_type_id AS user_type_id FROM sys_.fields;
+CREATE TABLE IF NOT EXISTS sys_.masks (object_id INTEGER, column_name VARCHAR, is_told BOOLEAN);
+CREATE TABLE IF NOT EXISTS sys_.unmasked AS
+ SELECT '{OWNER}' AS grantee, NULL::VARCHAR AS object, NULL::VARCHAR AS field;
+CREATE OR REPLACE VIEW sys_.columns AS SELECT *, system_type_id AS user_type_id, EXISTS (SELECT 1 FROM sys_.masks m
+ WHERE m.object_id = f.object_id AND m.column_name = f.name AND m.is_told)::INTEGER AS is_masked FROM sys_.fields f;
+CREATE OR REPLACE MACRO main.HAS_PERMS_BY_NAME
+ (securable, class, permission) AS CASE WHEN permission = 'UNMASK' THEN
+ (SELECT (count(*) > 0)::INTEGER FROM sys_.unmasked u WHERE u.grantee = getvariable('user_name') AND u.object IS NULL)
+ ELSE 1 END,
+ (securable, class, permission, part, part_class) AS
+ (SELECT (count(*) > 0)::INTEGER FROM sys_.unmasked u WHERE u.grantee = getvariable('user_name')
+   AND (u.object IS NULL OR u.object = securable) AND (u.field IS NULL OR u.field = part));
 CREATE OR REPLACE VIEW sys_.types AS SELECT *, false AS is_assembly_type
  FROM (VALUES {", ".join(f"({number}, '{name}')" for name, (number, _) in TYPES.items())}) v(user_type_id, name);
 CREATE OR REPLACE VIEW sys_.indexes AS SELECT DISTINCT object_id, index_id, is_primary AS is_primary_key,
@@ -95,7 +107,7 @@ CREATE TABLE IF NOT EXISTS sys_.databases AS
 """  # noqa: S608 - constants only
 
 DROP = ("DELETE FROM sys_.made WHERE object_id = ?", "DELETE FROM sys_.fields WHERE object_id = ?",
-        "DELETE FROM sys_.keys WHERE object_id = ?")  # fmt: skip
+        "DELETE FROM sys_.keys WHERE object_id = ?", "DELETE FROM sys_.masks WHERE object_id = ?")  # fmt: skip
 NO_POLICY_LEFT = (
     "DELETE FROM sys_.security_predicates"
     " WHERE object_id IN (SELECT object_id FROM sys_.security_policies WHERE name = ?)",

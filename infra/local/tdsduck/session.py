@@ -10,10 +10,10 @@ import duckdb  # type: ignore[import-not-found, unused-ignore]
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from infra.local.tdsduck.catalog import DROP, FIND, LENGTHS, NO_POLICY_LEFT, UNSEEN, Declared, guessed, quoted
+from infra.local.tdsduck import masking
+from infra.local.tdsduck.catalog import DROP, FIND, LENGTHS, NO_POLICY_LEFT, OWNER, UNSEEN, Declared, guessed, quoted
 from infra.local.tdsduck.translation import created, parsed, shown, statements, translated
 
-OWNER = "fetcher"
 SETTING = re.compile(r"(set|use|grant|create\s+user)\b", re.IGNORECASE)
 BEGIN = re.compile(r"begin\s+tran", re.IGNORECASE)
 END = re.compile(r"(if\s+@@trancount\s*>\s*0\s+)?(commit|rollback)\b", re.IGNORECASE)
@@ -86,6 +86,7 @@ class Session:
         self._shared, self._number, self._user, self._program = shared, number, user, program
         self._connection = shared.database.cursor()
         self._connection.execute("SET search_path = 'dbo,main'; SET TimeZone = 'UTC'")
+        self._connection.execute("SET VARIABLE user_name = ?", [user])
 
     def interrupt(self) -> None:
         """Stop what DuckDB is doing."""
@@ -135,7 +136,7 @@ class Session:
             self._connection.execute("BEGIN TRANSACTION")
         elif END.match(statement):
             self._connection.execute("ROLLBACK" if "rollback" in statement.lower() else "COMMIT")
-        elif not SETTING.match(statement):
+        elif not masking.told(statement, self._connection.execute) and not SETTING.match(statement):
             return None
         return Answer()
 
@@ -186,6 +187,7 @@ class Session:
 
     def _query(self, node: exp.Expr, bound: Mapping[str, Any]) -> Answer:
         self._hide(node)
+        masking.mask(node, self._user, self._connection.execute)
         requests = [(number, *seen) for number, seen in list(self._shared.running.items())]
         known = self._lengths(node)
         lengths = shown(node, known)
@@ -223,7 +225,8 @@ class Session:
         sql, _ = translated(node.expression, self._number, ())
         self._connection.execute(f"CREATE VIEW {quoted(*path)} AS {sql}")
         described = self._connection.execute(f"DESCRIBE {quoted(*path)}").fetchall()
-        self._record(path, "V", {name: (guessed(stored), True) for name, stored, *_ in described}, ())
+        number = self._record(path, "V", {name: (guessed(stored), True) for name, stored, *_ in described}, ())
+        masking.inherit(number, node.expression, self._connection.execute)
 
     def _record(
         self,
@@ -231,7 +234,7 @@ class Session:
         kind: str,
         columns: Mapping[str, tuple[Declared, bool]],
         keys: Sequence[tuple[bool, Sequence[str]]],
-    ) -> None:
+    ) -> int:
         with self._shared.lock:
             self._shared.made += 1
             number = self._shared.made
@@ -242,6 +245,7 @@ class Session:
         for index, (primary, names) in enumerate(sorted(keys, key=lambda key: not key[0]), 1):
             for at, name in enumerate(names, 1):
                 run("INSERT INTO sys_.keys VALUES (?, ?, ?, ?, ?)", [number, index, primary, at, name])
+        return number
 
     def _drop(self, node: exp.Drop) -> None:
         table = node.find(exp.Table) or exp.Table()

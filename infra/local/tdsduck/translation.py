@@ -41,6 +41,8 @@ def shown(node: exp.Expr, known: Mapping[str, int]) -> list[int | None]:
 def _length(node: exp.Expr, known: Mapping[str, int]) -> int | None:
     if isinstance(node, exp.Column):
         return known.get(node.name.lower(), 0)
+    if isinstance(node, exp.Add):
+        return _length(node.expression, known)
     to = Declared.of(node.this.sql("tsql")) if isinstance(node, exp.Convert) else None
     if to is not None and to.name == "varbinary" and isinstance(node.expression, exp.Concat):
         node.replace(node.expression)

@@ -41,8 +41,9 @@ class Session(Protocol):
 class Holding(Protocol):
     """What a session offers beside `Session` where definitions and contents can change past a snapshot.
 
-    Without it, and where tables have a schema at all, `discover` is asked once more behind the last read: what it shows
-    inside the session's snapshot, or as it is then, must be what was planned.
+    Without it, and where tables have a schema at all, `discover` is asked once more behind the last read, and between
+    two pages where a part ends: what it shows inside the session's snapshot, or as it is then, must be what was
+    planned.
     """
 
     def hold(self, paths: Sequence[tuple[str, ...]]) -> None:

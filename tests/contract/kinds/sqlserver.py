@@ -26,6 +26,8 @@ READER_PASSWORD = 'only reads %s & "more" host=evil;} 9A'
 
 DIFFERENT = {
     "test_a_session_only_reads": "its statements are not T-SQL, where no view can call NEXT VALUE FOR; DuckDB's can",
+    "test_an_unknown_database_is_refused": "one that is only not open now is told no other way:"
+    " test_sqlserver_session.py",
     "test_a_cancel_ends_a_discovery_that_the_server_holds": "DuckDB's catalog knows no locks",
     "test_a_stalled_flow_leaves_nothing_at_the_server": "no user sees or ends its other sessions without a right that"
     " readers lack: the deadline and keepalives, of both ends, are the bound",
@@ -38,6 +40,7 @@ DIFFERENT = {
     "float style 3, money style 2": "DuckDB writes the shortest digits whatever the style; asserted on the SQL",
     "row-level security": "the stand-in has the catalog's views of policies and who sees them, and hides no row:"
     " test_policies.py",
+    "masks but default()": "the stand-in masks each column as if by default(): test_masks.py",
     "locks, deadlock, read committed": "DuckDB has snapshots alone; errors are tested by their numbers",
     "TLS of TDS 8": "the stand-in speaks TDS 7.4, which has `disable`, `false` and `true`",
 }

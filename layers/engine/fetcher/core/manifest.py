@@ -19,6 +19,10 @@ TRAILER = 75
 SNAPSHOTS = frozenset({"repeatable read", "serializable", "snapshot", "read only"})
 """What `Session.isolation` says when all reads of the session see one moment, and only then."""
 
+UNMOVED = SNAPSHOTS | {"read concern majority", "read concern local"}
+"""What it says when no row can be met twice, or passed over, because it is moved while its table is read: the `_id` of
+a document of MongoDB never changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -63,6 +67,11 @@ class DatasourceEntry:
     def one_moment(self) -> bool:
         """Whether all its tables were seen as they were at one instant."""
         return self.snapshots == 1 and self.isolation.lower() in SNAPSHOTS
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether its rows stood still while each of its tables was read, by every attempt for itself."""
+        return self.isolation.lower() in UNMOVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ def proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
     yield Claim("rows_counted", "The rows of every table were counted while they were written.")
     if all(datasource.one_moment for datasource in datasources):
         yield Claim("one_snapshot", "The tables of a datasource are seen as they were at one moment.")
-    if not any(_doubtful(datasources)):
+    if not _doubtful(datasources):
         yield Claim("unique_rows", "Rows were read in the order of a unique key, each key once.")
 
 
@@ -139,16 +148,23 @@ def not_proven(datasources: Sequence[DatasourceEntry]) -> Iterator[Claim]:
         yield Claim("one_snapshot", f"Tables may be of different moments in: {', '.join(several)}.")
     if len(datasources) > 1:
         yield Claim("same_moment", "Different datasources were read at different moments.")
-    if doubtful := list(_doubtful(datasources)):
-        yield Claim("unique_rows", f"No unique key, or one that may be met twice, orders: {', '.join(doubtful)}.")
+    if doubtful := _doubtful(datasources):
+        yield Claim("unique_rows", doubtful)
     yield Claim("later_changes", "What was committed after the read began may be missing.")
 
 
-def _doubtful(datasources: Sequence[DatasourceEntry]) -> Iterator[str]:
-    for datasource in datasources:
-        for table in datasource.tables:
-            if table.repeats or not table.query.key:
-                yield f"{datasource.name}/{table.query.name}"
+def _doubtful(datasources: Sequence[DatasourceEntry]) -> str:
+    """Name the tables of which a row may have been delivered twice, and why; nothing where there is none."""
+    tables = [(each, f"{each.name}/{table.query.name}", table) for each in datasources for table in each.tables]
+    keyless = [name for _, name, table in tables if not table.query.key]
+    repeated = [name for _, name, table in tables if table.query.key and table.repeats]
+    moving = [name for each, name, table in tables if table.query.key and not (table.repeats or each.unmoved)]
+    reasons = {
+        "No unique key orders the rows of": keyless,
+        "The key may be met twice in": repeated,
+        "Rows could move while they were read in": moving,
+    }
+    return " ".join(f"{reason}: {', '.join(names)}." for reason, names in reasons.items() if names)
 
 
 def _members(manifest: Manifest) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
 from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
-from fetcher.errors import ChangedError, InvalidRequestError, UnavailableError, located
+from fetcher.errors import ChangedError, FetcherError, InvalidRequestError, UnavailableError, located
 from fetcher.model import UNSAMPLED, Catalog, Connection, Limits, Page, Position, Query, Selection
 from fetcher.ports import Decrypting, Holding, Naming, Repeating, Schemaless, Session
 
@@ -76,6 +76,7 @@ class Reader:
         self._stop = stop
         self._progress = progress
         self._mark: Mark | None = None
+        self._stands: dict[int, bool] = {}
 
     def __enter__(self) -> "Reader":
         return self
@@ -97,8 +98,11 @@ class Reader:
 
     @property
     def mark(self) -> Mark | None:
-        """Where a resumed read would go on if a part ended now; None where it could not."""
-        return self._mark
+        """Where a resumed read would go on if a part ended now; None where it could not.
+
+        Raises `ChangedError` when the part is of a plan that is not true any more: the next one may be the same again.
+        """
+        return self._mark if self._mark is not None and self._is_confirmed(self._mark.table) else None
 
     def read(
         self, writer: ResultWriter, meter: Meter, folder: Path, checkpoint: Checkpoint | None = None
@@ -134,7 +138,7 @@ class Reader:
         """Plan from what the reading session itself sees: a schema of minutes ago would lose or forge rows.
 
         Where the kind can hold tables still, they are held before the moment that is read is fixed, and the
-        plan is made of what is there then. Where it cannot, `_confirm` looks again behind the read.
+        plan is made of what is there then. Where it cannot, `_confirm` looks again, at first marks and behind the read.
         """
         session = self._session(planned)
         seen = self._discovered(planned, session)
@@ -158,7 +162,7 @@ class Reader:
         return catalog
 
     def _confirm(self, source: Source, session: Session, planned: tuple[Query, ...]) -> None:
-        """Raise `ChangedError` unless tables that nothing held are behind the read what they were when it was planned.
+        """Raise `ChangedError` unless tables that nothing held are now what they were when the read was planned.
 
         A number is framed bare and a text is not: in a column that has become text meanwhile, rows would be forged.
         What has no schema frames each value by the type that comes with it, and its sessions look at names themselves.
@@ -169,6 +173,25 @@ class Reader:
             if self._queries(source, session.discover(source.scope)) == planned:
                 return
         raise ChangedError("a table was changed while it was read; it has to be read again")
+
+    def _is_confirmed(self, table: int) -> bool:
+        """Look at the plan once for each table of the first datasource, while its rows come.
+
+        The statement that gives them keeps the table as it is, or the snapshot does. Where it cannot be looked at, the
+        read goes on, and a resumed one would begin before this table's rows.
+        """
+        if table not in self._stands:
+            first = self._planned[0]
+            try:
+                self._confirm(first.source, self._session(first), first.queries)
+            except ChangedError:
+                raise
+            except FetcherError as error:
+                _log.info("nothing can go on from this table's rows", extra={"code": error.code})
+                self._stands[table] = False
+            else:
+                self._stands[table] = True
+        return self._stands[table]
 
     def _queries(self, source: Source, catalog: Catalog) -> tuple[Query, ...]:
         return plan(source.name, source.selections, catalog, source.naming, source.connection, self._limits)

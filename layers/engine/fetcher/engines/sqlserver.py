@@ -11,8 +11,8 @@ from threading import Lock, Thread
 from typing import Any
 
 from fetcher.engines._names import Schemas
-from fetcher.engines._sqlserver.catalog import discovered, filtered
-from fetcher.engines._sqlserver.errors import HIDDEN, explained
+from fetcher.engines._sqlserver.catalog import discovered, filtered, masked
+from fetcher.engines._sqlserver.errors import HIDDEN, MASKED, explained
 from fetcher.engines._sqlserver.opening import Opened, Way, has_snapshots, opened, prepared
 from fetcher.engines._sqlserver.rows import Rows, Statement
 from fetcher.engines._watchdog import Watchdog
@@ -40,12 +40,16 @@ class SQLServerSession:
 
     isolation = "read committed"
 
-    def __init__(self, session: Opened, watchdog: Watchdog, schema: str) -> None:
+    def __init__(self, session: Opened, watchdog: Watchdog, schema: str, way: Way) -> None:
         self._session = session
+        self._way = way
+        self._rows: Rows | None = None
+        self._beside: Watchdog | None = None
         self._watchdog = watchdog
         self._schema = schema
         self._to_begin = False
         self._filtered: frozenset[tuple[str, ...]] = frozenset()
+        self._masked: dict[tuple[str, ...], frozenset[str]] = {}
         self._cursor: Any = None
         self._closing = Lock()
 
@@ -57,21 +61,40 @@ class SQLServerSession:
             self.isolation = "snapshot"
 
     def discover(self, scope: Sequence[str]) -> Catalog:
-        """Describe the tables and views of these schemas in three queries; system schemas are skipped."""
+        """Describe the tables and views of these schemas in four queries; system schemas are skipped."""
         schemas = tuple(scope) or (self._schema,)
-        with self._watchdog.waiting(explained):
-            catalog = discovered(self._session.connection, schemas)
-            self._filtered |= filtered(self._session.connection, schemas)
+        with self._asking() as connection:
+            catalog = discovered(connection, schemas)
+            self._filtered |= filtered(connection, schemas)
+            self._masked.update(masked(connection, schemas))
         return catalog
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """Give the session's connection, or one beside it while that is full of rows: it takes no question then.
+
+        The second one has a few seconds: what waits for our rows to end may keep the catalog from answering.
+        """
+        if self._rows is None or self._rows.ended:
+            with self._watchdog.waiting(explained):
+                yield self._session.connection
+            return
+        with Watchdog(min(PROBE_SECONDS, self._watchdog.left())) as self._beside:
+            other = prepared(self._way, self._beside)
+            try:
+                with self._beside.waiting(explained):
+                    yield other.connection
+            finally:
+                other.close()
 
     def read(self, query: Query, after: Position | None) -> Iterator[Page]:
         """Yield pages of rendered rows; a read that is left half-way drops the connection, undrained.
 
         A table whose rows a policy filters is refused, as far as the user may see that: half of it is not the table.
+        So is one of which masks would be delivered, or a key that is sent as masks.
         """
-        if query.path in self._filtered:
-            raise RefusedError(HIDDEN)
-        rows = Rows(query, self._watchdog)
+        self._check_hidden(query)
+        self._rows = rows = Rows(query, self._watchdog)
         try:
             with self._watchdog.waiting(explained):
                 statement = Statement(query, after)
@@ -83,6 +106,12 @@ class SQLServerSession:
         finally:
             if not rows.ended:
                 self._session.wire.drop()
+
+    def _check_hidden(self, query: Query) -> None:
+        if query.path in self._filtered:
+            raise RefusedError(HIDDEN)
+        if self._masked.get(query.path, frozenset()).intersection(each.name for each in (*query.columns, *query.key)):
+            raise RefusedError(MASKED)
 
     def _begin(self) -> None:
         if self._to_begin:
@@ -96,6 +125,8 @@ class SQLServerSession:
     def cancel(self) -> None:
         """Ask the server over the same wire, then drop the socket whatever it answered."""
         self._watchdog.note("canceled")
+        if self._beside is not None:
+            self._beside.end("canceled")
         asking = Thread(target=self._ask_to_stop, name="cancel", daemon=True)
         asking.start()
         asking.join(CANCEL_SECONDS)
@@ -125,7 +156,7 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     with Watchdog(seconds, working=probe) as watchdog:
         opened_session = prepared(way, watchdog)
         probe.number = opened_session.number
-        session = SQLServerSession(opened_session, watchdog, to.schema or NAMING.default)
+        session = SQLServerSession(opened_session, watchdog, to.schema or NAMING.default, way)
         try:
             session.settle()
             yield session

@@ -31,6 +31,10 @@ FAILED = Meaning(UnavailableError, "Oracle failed")
 CREDENTIALS = Meaning(RefusedError, "Oracle refused the credentials")
 RIGHTS = Meaning(RefusedError, "Oracle denies access to the table")
 HIDDEN = "a policy (VPD) of Oracle would hide rows of the table from this user; read as one with EXEMPT ACCESS POLICY"
+NOT_REGISTERED = Meaning(UnavailableError, "Oracle's listener does not know the service (yet)")
+"""After a restart or a switch-over a listener is up before the instance has registered with it (Oracle Database Error
+Messages, ORA-12505; the driver counts 12514 among the errors that pass)."""
+
 NO_SERVICE = Meaning(RefusedError, "Oracle's listener knows no such service")
 REFUSED = Meaning(RefusedError, "Oracle refused the connection")
 VERSION = Meaning(RefusedError, "Oracle is too old for the driver, or demands encryption that it does not have")
@@ -40,6 +44,8 @@ REJECTED = Meaning(InvalidRequestError, "Oracle rejected the query")
 REJECTED_VALUE = Meaning(InvalidRequestError, "Oracle rejected a value of the request")
 WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
 VIEW = Meaning(InvalidRequestError, "Oracle cannot run the view")
+DISCARDED = Meaning(UnavailableError, "a package that the view calls was changed in Oracle")
+GARBLED = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
 TOO_LARGE = Meaning(LimitError, "a row is too large for Oracle to render")
 TIMED_OUT = Meaning(TimedOutError, "the time allowed for Oracle ran out")
 INTERRUPTED = Meaning(UnavailableError, "Oracle interrupted the read")
@@ -58,7 +64,8 @@ ERRORS: Mapping[str, Meaning] = dict(
             "ORA",
             (CREDENTIALS, (1005, 1017, 1045, 28000, 28001, 28002, 28009, 28040)),
             (RIGHTS, (1031, 41900, 28115)),
-            (NO_SERVICE, (12154, 12504, 12505, 12514, 12521)),
+            (NO_SERVICE, (12154, 12504)),
+            (NOT_REGISTERED, (12505, 12514, 12521)),
             (REFUSED, (12529, 12538, 24247)),
             (BUSY, (18, 19, 20, 2391, 12516, 12518, 12519, 12520, 12564)),
             (NOT_READY, (1033, 1034, 1035, 1089, 1090, 1109, 12526, 12527, 12528, 12541, 12545, 27101)),
@@ -69,7 +76,8 @@ ERRORS: Mapping[str, Meaning] = dict(
             (BROKEN, (28, 2396, 2399, 3113, 3114, 3135, 12152, 12170, 12537, 12547, 12571, 12592)),
             (INTERRUPTED, (1013,)),  # by somebody else: what we cancel, the watchdog knows
             (WRITES, (1456, 14551, 14552, 16000)),
-            (VIEW, (1427, 1476, 4063, 4064, 4065, 4068, 6502, 6512, 24344)),
+            (DISCARDED, (4061, 4065, 4068)),
+            (VIEW, (1427, 1476, 4063, 4064, 6502, 6512, 24344)),
             (VIEW, range(20000, 21000)),  # raised by the application
             (REJECTED_VALUE, (911, 1424, 1425, 1426, 1438, 1722, 1756, 12704, 12899)),
             (REJECTED_VALUE, range(1830, 1899)),
@@ -82,7 +90,8 @@ ERRORS: Mapping[str, Meaning] = dict(
             (BROKEN, (1001, 4011, 4010, 5006)),
             (TIMED_OUT, (4024,)),
             (UNREACHABLE, (6000, 6005, 6006, 3016)),
-            (NO_SERVICE, (6001, 6003, 4026, 4027)),
+            (NO_SERVICE, (4026, 4027)),
+            (NOT_REGISTERED, (6001, 6003)),
             (VERSION, (3001, 3010, 3015)),
             (CREDENTIALS, (4001, 4022)),
             (CERTIFICATE, (6002,)),
@@ -111,6 +120,8 @@ def explained(error: Exception) -> FetcherError:
     """Translate what was raised in an open session: the driver lets errors of other classes out too."""
     if isinstance(error, UnicodeEncodeError):
         return InvalidRequestError("a value or name of the request is not valid Unicode")
+    if isinstance(error, UnicodeDecodeError):
+        return GARBLED.error()
     return _explained(_meaning([code(error)], REJECTED, BROKEN))
 
 

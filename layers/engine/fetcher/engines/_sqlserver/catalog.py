@@ -1,4 +1,4 @@
-"""Every table and view of some schemas, with columns and usable key, in two queries; in a third, what is filtered.
+"""Every table and view of some schemas, with columns and usable key, in two queries; in two more, what is hidden.
 
 A key is usable when `key > position` in the column's own order walks the rows exactly once: the primary key, or else
 the shortest unique index without a filter, over columns that are never NULL. Types without an exact or total order are
@@ -50,6 +50,21 @@ SELECT s.name, o.name
 Source: SQL Server's documentation of `sys.security_predicates` and `sys.security_policies`.
 """
 
+MASKED = f"""
+SELECT s.name, o.name, c.name
+  FROM sys.columns c
+  JOIN sys.objects o ON o.object_id = c.object_id
+  JOIN sys.schemas s ON s.schema_id = o.schema_id
+ WHERE c.is_masked = 1 AND o.is_ms_shipped = 0 AND {SCOPE}
+   AND COALESCE(HAS_PERMS_BY_NAME(QUOTENAME(s.name) + '.' + QUOTENAME(o.name), 'OBJECT', 'UNMASK', c.name, 'COLUMN'),
+                HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'UNMASK'), 0) = 0
+"""  # noqa: S608 - constants only
+"""Columns that are masked for this user. Before its version of 2022 UNMASK is a right in the whole database alone, and
+the question about a column is answered by NULL.
+
+Source: SQL Server's documentation, "Dynamic data masking" and HAS_PERMS_BY_NAME.
+"""
+
 Path = tuple[str, str]
 Row = Sequence[Any]
 
@@ -70,6 +85,14 @@ def discovered(connection: Any, schemas: Sequence[str]) -> Catalog:
 def filtered(connection: Any, schemas: Sequence[str]) -> frozenset[Path]:
     """Name the tables of which a policy hides rows, from whom its function says: no right exempts from it."""
     return frozenset((schema, table) for schema, table in _rows(connection, FILTERED, schemas))
+
+
+def masked(connection: Any, schemas: Sequence[str]) -> Mapping[tuple[str, ...], frozenset[str]]:
+    """Name the columns, by table, of which this user is sent masks. Nothing tells of those of views."""
+    found: dict[tuple[str, ...], frozenset[str]] = {}
+    for schema, table, column in _rows(connection, MASKED, schemas):
+        found[schema, table] = found.get((schema, table), frozenset()) | {column}
+    return found
 
 
 def _rows(connection: Any, sql: str, schemas: Sequence[str]) -> Iterator[Row]:

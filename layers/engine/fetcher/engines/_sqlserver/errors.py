@@ -1,7 +1,8 @@
 """What an error of SQL Server or its driver means for the caller, as data.
 
-Source of the numbers: Microsoft's "Database engine events and errors" and "Troubleshooting transient connection
-errors" (Azure SQL); of the SQLSTATEs: ODBC, appendix A. The server's number, where there is one, comes first.
+Source of the numbers: Microsoft's "Database engine events and errors", "Troubleshooting transient connection errors"
+(Azure SQL) and what its own driver tries again (SqlClient, BaselineTransientErrors); of the SQLSTATEs: ODBC, appendix
+A. The server's number, where there is one, comes first.
 """
 
 import re
@@ -24,34 +25,54 @@ MOVING = Meaning(UnavailableError, "the database is moved to another server", wa
 AWAY = Meaning(UnavailableError, "the database is not available in SQL Server now")
 ROLLED_BACK = Meaning(UnavailableError, "SQL Server rolled the read back")
 CHANGED = Meaning(UnavailableError, "the table changed its definition since the snapshot began")
+NOT_READY = Meaning(UnavailableError, "SQL Server takes no connections now")
 CREDENTIALS = Meaning(RefusedError, "SQL Server refused the credentials")
+UNOPENED = Meaning(UnavailableError, "SQL Server has no such database, or does not open it now")
+"""Of the two the server says the same; Microsoft lists 4060 first among the errors that pass."""
+
 NO_DATABASE = Meaning(RefusedError, "SQL Server has no such database, or denies access to it")
 RIGHTS = Meaning(RefusedError, "SQL Server denies access to the table")
 HIDDEN = (
     "a row-level security policy of SQL Server filters the rows of the table, and exempts nobody; read it where"
     " none is enabled, or a view that says which rows are meant"
 )
+MASKED = (
+    "SQL Server masks values of the table for this user (dynamic data masking); read it as one with UNMASK, or without"
+    " the masked fields"
+)
 BLOCKED = Meaning(RefusedError, "SQL Server does not let this address in")
 TLS = Meaning(RefusedError, "no TLS connection could be agreed with SQL Server, or its certificate was not accepted")
 REJECTED = Meaning(InvalidRequestError, "SQL Server rejected the query")
 VALUE = Meaning(InvalidRequestError, "SQL Server rejected a value of the request")
 VIEW = Meaning(InvalidRequestError, "SQL Server cannot run the view")
+NO_SNAPSHOT = Meaning(
+    InvalidRequestError,
+    "the view reads a database of SQL Server without snapshots; allow them there (ALLOW_SNAPSHOT_ISOLATION)",
+)
+IN_MEMORY = Meaning(InvalidRequestError, "SQL Server reads no memory-optimized table in a snapshot")
+GARBLED = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
 TOO_MUCH = Meaning(LimitError, "the query has too many values or columns for SQL Server")
 FAILED = Meaning(UnavailableError, "SQL Server failed")
 
 
 ERRORS = grouped(
     (CREDENTIALS, (18452, 18456, 18470, 18486, 18487, 18488)),
-    (NO_DATABASE, (911, 916, 4060, 4064)),
+    (NO_DATABASE, (911, 916, 4064)),
+    (UNOPENED, (4060,)),
     (RIGHTS, (229, 230, 262, 297, 300, 371, 15247)),
     (BLOCKED, (40532, 40615, 40914)),
-    (ROLLED_BACK, (1204, 1205, 1221, 1222, 3951, 3952, 3960, 3966)),  # locks, deadlock, snapshot
+    (ROLLED_BACK, (1204, 1205, 1221, 1222)),  # locks, deadlock
+    (ROLLED_BACK, (3948, 3951, 3953, 3954, 3956, 3957, 3958, 3960, 3966, 3967)),  # snapshot, its rows' versions
+    (ROLLED_BACK, (41301, 41302, 41305, 41325, 41839)),  # memory-optimized tables
+    (NO_SNAPSHOT, (3952,)),
+    (IN_MEMORY, (41332,)),
     (CHANGED, (3961,)),
-    (BUSY, (701, 802, 1105, 8628, 8645, 8651, 9002, 17809, 17810)),
-    (THROTTLED, (10928, 10929, 40501)),  # workers, sessions or requests of the database, or of the whole server
+    (BUSY, (701, 802, 1101, 1104, 1105, 8628, 8642, 8645, 8651, 9002, 17189, 17809, 17810, 49977)),
+    (THROTTLED, (10928, 10929, 10936, 40501)),  # workers, sessions or requests of a database, a pool, a whole server
     (OPERATIONS, (49918, 49919, 49920)),  # operations of the subscription
-    (AWAY, (904, 921, 922, 924, 927, 942, 945, 952, 976, 978, 983, 6005, 18401, 40197, 40540, 40544, 40549)),
-    (AWAY, (40550, 40551, 40552, 40553, 4221, 615)),
+    (NOT_READY, (6005, 17142, 17187, 17188, 18401)),  # shutting down, paused, starting, being upgraded
+    (AWAY, (904, 921, 922, 924, 927, 942, 945, 952, 976, 978, 983, 3955, 9001, 4221, 615)),
+    (AWAY, (40143, 40166, 40197, 40540, 40544, 40549, 40550, 40551, 40552, 40553, 42108, 42109)),
     (MOVING, (40613,)),
     (VALUE, (220, 232, 241, 242, 244, 245, 248, 257, 295, 402, 517, 529, 8114, 8115, 8152, 8169, 9803, 9807, 9813)),
     (VALUE, (6234, 6522, 9819)),
@@ -74,14 +95,21 @@ STATES: Mapping[str, Meaning] = {
 TABLES = (
     table(
         "number",
-        "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL)",
+        "Database engine events and errors; Troubleshoot transient connection errors (Azure SQL); SqlClient",
         ERRORS,
         "by SQLSTATE",
     ),
-    table("SQLSTATE begins", "ODBC Programmer's Reference, appendix A", STATES, "unavailable"),
+    table(
+        "SQLSTATE begins",
+        "ODBC Programmer's Reference, appendix A",
+        STATES,
+        "unavailable; while connecting `42` is, too",
+    ),
 )
 
-NUMBER = re.compile(r"\((-?\d+)\)")
+NUMBER = re.compile(r"\((-?\d+)\)(?: \(SQL\w+\))?(?=$|; \[\w{5}\] \[)")
+"""At the end of each record of the driver's: before it are words, with values and names in them."""
+
 SECURE = re.compile(r"SSL|TLS|certificate|[Ee]ncryption")
 """The driver reports a failed handshake as 08001, with words of its own or OpenSSL's."""
 
@@ -96,10 +124,12 @@ def refused(error: Exception) -> FetcherError:
     state, text = _parts(error)
     if state.startswith("08") and SECURE.search(text):
         return TLS.error()
-    return _translated(error, UNREACHABLE)
+    return _translated(error, UNREACHABLE, rejected=UNREACHABLE)
 
 
-def _translated(error: Exception, broken: Meaning) -> FetcherError:
+def _translated(error: Exception, broken: Meaning, rejected: Meaning = REJECTED) -> FetcherError:
+    if isinstance(error, UnicodeDecodeError):
+        return GARBLED.error()
     if isinstance(error, UnicodeError):
         return InvalidRequestError("a value or name of the request is not valid Unicode")
     state, text = _parts(error)
@@ -109,6 +139,9 @@ def _translated(error: Exception, broken: Meaning) -> FetcherError:
     if not state:
         return broken.error()
     meaning = STATES.get(state) or STATES.get(state[:3]) or STATES.get(state[:2]) or FAILED
+    if meaning is REJECTED:
+        numbers = NUMBER.findall(text)
+        return rejected.error(f" ({numbers[0] if numbers else state})")
     return (broken if meaning is BROKEN else meaning).error(f" ({state})")
 
 

@@ -15,9 +15,10 @@ import orjson
 
 from fetcher.engines._sql import Where, shows_key
 from fetcher.engines._sqlserver.dialect import DIALECT, key_text
+from fetcher.engines._sqlserver.errors import MASKED
 from fetcher.engines._sqlserver.values import finishing, rendered
 from fetcher.engines._watchdog import Watchdog
-from fetcher.errors import ChangedError, LimitError
+from fetcher.errors import ChangedError, LimitError, RefusedError
 from fetcher.model import Column, Encoding, Page, Position, Query
 
 SQL_WVARCHAR = -9
@@ -31,7 +32,10 @@ COLUMNS_A_CALL = 100
 SHOWN = frozenset({Encoding.INTEGER, Encoding.DECIMAL, Encoding.TEXT, Encoding.DATE, Encoding.TIME, Encoding.UUID})
 """What a key may be so that its text can be taken from the row's JSON."""
 
-COMMA = ",".encode("utf-16-le")
+KEY_MARK = "="
+"""Begins the text of a key beside a row, so that a mask in its place is seen to be none."""
+
+COMMA, OPENING, CLOSING, KEY_OPENING = (letter.encode("utf-16-le") for letter in f",{{}}{KEY_MARK}")
 LONELY = re.compile("[\ud800-\udfff]")
 
 
@@ -50,7 +54,8 @@ class Statement:
 
 def _select(query: Query, where: Where) -> str:
     names = [DIALECT.name(column.name) for column in query.key]
-    texts = () if shows_key(query, SHOWN) else map(key_text, query.key, names)
+    keys = () if shows_key(query, SHOWN) else map(key_text, query.key, names)
+    texts = [f"N'{KEY_MARK}' + {text}" for text in keys]
     order = f" ORDER BY {', '.join(names)}" if names else ""
     listed = ", ".join([f"CONVERT(varbinary(max), {_object(query.columns)})", *texts])
     return f"SELECT {listed} FROM {DIALECT.name(*query.path)}{where.sql}{order}"  # noqa: S608 - quoted names only
@@ -81,7 +86,11 @@ def _literal(text: str) -> str:
 
 
 class Rows:
-    """The rows of one read, page by page. Complete only when `ended`; everything else raises."""
+    """The rows of one read, page by page. Complete only when `ended`; everything else raises.
+
+    An expression over a masked column is a mask itself, and our row is one expression: of this user's masks, those of
+    views and computed columns are told by nothing else. So each row, and each key beside one, is looked at.
+    """
 
     def __init__(self, query: Query, watchdog: Watchdog) -> None:
         self.ended = False
@@ -104,6 +113,8 @@ class Rows:
         for row in self._rows:
             beat()
             body = row[0]
+            if not (body and body.startswith(OPENING) and body.endswith(CLOSING)):
+                raise RefusedError(MASKED)
             append(body)
             left -= len(body)
             if left <= 0:
@@ -116,18 +127,19 @@ class Rows:
         return Page(self._finished(_utf8(COMMA.join(bodies))), len(bodies), self._position(row))
 
     def _position(self, row: Sequence[bytes]) -> Position | None:
+        """Return none for a key with half a surrogate pair, which is no text: nothing goes on behind such a row."""
         key = self._query.key
         if not key:
             return None
-        texts = self._shown(row[0]) if shows_key(self._query, SHOWN) else [text.decode("utf-16-le") for text in row[1:]]
+        texts = self._shown(row[0]) if shows_key(self._query, SHOWN) else [_key(text) for text in row[1:]]
+        if LONELY.search("".join(texts)):
+            return None
         return Position(tuple((column.type, text) for column, text in zip(key, texts, strict=True)))
 
     def _shown(self, body: bytes) -> Sequence[str]:
         """Read the texts of the key from a row's JSON. Raises `ChangedError` when it is none: a number became text."""
         row = _parsed(self._finished(_utf8(body)))
-        texts = [str(row[column.name]) for column in self._query.key]
-        "".join(texts).encode()  # a position is text
-        return texts
+        return [str(row[column.name]) for column in self._query.key]
 
 
 def _parsed(text: bytes) -> Any:
@@ -137,6 +149,13 @@ def _parsed(text: bytes) -> Any:
         with suppress(json.JSONDecodeError):  # half a surrogate pair, which may stand in any other column
             return json.loads(text)
     raise ChangedError("a row is not what its table was when the read was planned; it has to be read again")
+
+
+def _key(text: bytes | None) -> str:
+    """Read the text of a key that came beside its row."""
+    if not (text and text.startswith(KEY_OPENING)):
+        raise RefusedError(MASKED)
+    return text.removeprefix(KEY_OPENING).decode("utf-16-le", "surrogatepass")
 
 
 def _size(text: str) -> int:
