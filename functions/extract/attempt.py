@@ -23,7 +23,15 @@ from fetcher.core.progress import Progress
 from fetcher.core.retry import LONGEST_WAIT, wait_after
 from fetcher.core.run import Reader
 from fetcher.core.stop import THE_SOURCE, Paused, Stop, Waiting
-from fetcher.errors import CanceledError, FetcherError, LostClaimError, TimedOutError, UnavailableError, during
+from fetcher.errors import (
+    CanceledError,
+    FetcherError,
+    LostClaimError,
+    NotReadyError,
+    TimedOutError,
+    UnavailableError,
+    during,
+)
 
 
 def attempt(services: Services, message: Message, remaining_seconds: float) -> None:
@@ -70,7 +78,7 @@ def _worked(
         return _left(services, heart.extraction, None)
     except Waiting as waiting:
         return _left(services, heart.extraction, waiting)
-    except (LostClaimError, ClientError, BotoCoreError):
+    except (LostClaimError, NotReadyError, ClientError, BotoCoreError):
         raise
     except FetcherError as error:
         return _failed(services, heart.extraction, error)
