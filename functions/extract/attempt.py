@@ -53,6 +53,7 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         ended = _worked(services, extraction, claimed_at, remaining_seconds)
     except LostClaimError:
         logger.warning("the claim was lost; another worker goes on")
+        ending.free(services, extraction)
         return
     except Exception:
         services.extractions.release(extraction)
@@ -164,7 +165,7 @@ class _Work:
         with during("starting"):
             request = stored_request(services, extraction)
             found = opened(services, extraction, request)
-            admitted(services, self._heart, found.workers)
+            admitted(services, self._heart, self._stop, found.workers)
             progress = Progress(sum(map(len, request.datasources.values())))
             self._heart.show(progress.shown)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
