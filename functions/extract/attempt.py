@@ -137,7 +137,7 @@ class _Work:
                 seconds = self._next_try(error)
                 if seconds is None:
                     raise
-            self._stop.recover(seconds)
+                self._stop.recover(error, seconds)
 
     def _next_try(self, error: UnavailableError) -> float | None:
         """Count the try; return the wait before the next one, or None if it was the last. Raises `Waiting`."""
