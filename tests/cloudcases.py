@@ -188,7 +188,7 @@ OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
 COMMON: tuple[Kind, ...] = ("throttled", "broken", "lost", "unheard")
 """What every operation can answer."""
 
-SPECIAL = ("partial", "precondition", "busy key", "no such upload", "late")
+SPECIAL = ("partial", "precondition", "busy key", "no such upload", "invalid part", "late")
 """What only some can: always among what `make test` runs."""
 
 IMPATIENT = ("dynamodb:UpdateItem beat", "dynamodb:UpdateItem renew a slot")
@@ -244,6 +244,8 @@ def faults_of(operation: str) -> list[Fault]:
         once += ["precondition", "busy key"]
     if operation in {"s3:UploadPart results", "s3:CompleteMultipartUpload results"}:
         once.append("no such upload")
+    if operation == "s3:CompleteMultipartUpload results":
+        once.append("invalid part")
     if operation == "events:PutEvents":
         once.append("partial")
     if operation in IMPATIENT:

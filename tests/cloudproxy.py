@@ -26,6 +26,7 @@ Kind = Literal[
     "held",
     "conflict",
     "no such upload",
+    "invalid part",
     "precondition",
     "busy key",
     "partial",
@@ -44,6 +45,7 @@ ANSWERS: dict[str, tuple[int, str]] = {
     "broken": (500, "InternalServerError"),
     "conflict": (400, "TransactionConflictException"),
     "no such upload": (404, "NoSuchUpload"),
+    "invalid part": (400, "InvalidPart"),
     "precondition": (412, "PreconditionFailed"),
     "busy key": (409, "ConditionalRequestConflict"),
 }

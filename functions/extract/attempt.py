@@ -23,7 +23,15 @@ from fetcher.core.progress import Progress
 from fetcher.core.retry import LONGEST_WAIT, wait_after
 from fetcher.core.run import Reader
 from fetcher.core.stop import THE_SOURCE, Paused, Stop, Waiting
-from fetcher.errors import CanceledError, FetcherError, LostClaimError, TimedOutError, UnavailableError, during
+from fetcher.errors import (
+    CanceledError,
+    FetcherError,
+    LostClaimError,
+    NotReadyError,
+    TimedOutError,
+    UnavailableError,
+    during,
+)
 
 
 def attempt(services: Services, message: Message, remaining_seconds: float) -> None:
@@ -45,6 +53,7 @@ def attempt(services: Services, message: Message, remaining_seconds: float) -> N
         ended = _worked(services, extraction, claimed_at, remaining_seconds)
     except LostClaimError:
         logger.warning("the claim was lost; another worker goes on")
+        ending.free(services, extraction)
         return
     except Exception:
         services.extractions.release(extraction)
@@ -70,7 +79,7 @@ def _worked(
         return _left(services, heart.extraction, None)
     except Waiting as waiting:
         return _left(services, heart.extraction, waiting)
-    except (LostClaimError, ClientError, BotoCoreError):
+    except (LostClaimError, NotReadyError, ClientError, BotoCoreError):
         raise
     except FetcherError as error:
         return _failed(services, heart.extraction, error)
@@ -128,7 +137,7 @@ class _Work:
                 seconds = self._next_try(error)
                 if seconds is None:
                     raise
-            self._stop.recover(seconds)
+                self._stop.recover(error, seconds)
 
     def _next_try(self, error: UnavailableError) -> float | None:
         """Count the try; return the wait before the next one, or None if it was the last. Raises `Waiting`."""
@@ -156,7 +165,7 @@ class _Work:
         with during("starting"):
             request = stored_request(services, extraction)
             found = opened(services, extraction, request)
-            admitted(services, self._heart, found.workers)
+            admitted(services, self._heart, self._stop, found.workers)
             progress = Progress(sum(map(len, request.datasources.values())))
             self._heart.show(progress.shown)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:

@@ -40,7 +40,10 @@ class Opened:
 
 
 def opened(services: Services, extraction: Extraction, request: Request) -> Opened:
-    """Find every datasource again. Raises `InvalidRequestError` for one that went or changed hands."""
+    """Find every datasource again. Raises `InvalidRequestError` for one that went or changed hands.
+
+    Raises `NotReadyError` for one of the operator's that cannot be used now.
+    """
     found = {name: _stored(services, extraction, name) for name in sorted(request.datasources)}
     sources = (_source(services, extraction, request, name, at) for name, at in found.items())
     at_once = {at.id: at.workers for at in found.values()}
@@ -48,7 +51,7 @@ def opened(services: Services, extraction: Extraction, request: Request) -> Open
 
 
 def _stored(services: Services, extraction: Extraction, name: str) -> Stored:
-    stored = services.connections.get(extraction.tenant, extraction.connections[name])
+    stored = services.connections.again(extraction.tenant, name, extraction.connections[name])
     if stored is None or not stored.serves(extraction.source):
         raise InvalidRequestError(
             "the connection is gone or belongs to another product now", code="FET-2010", where=Where(name)

@@ -23,7 +23,7 @@ from extract.sealed import SealedUpload, restored, sealed_upload, to_item
 from extract.services import Services
 from fetcher import __version__
 from fetcher.aws import results
-from fetcher.aws.errors import GONE
+from fetcher.aws.errors import GONE, SPOILT
 from fetcher.aws.records import Completed
 from fetcher.aws.results import Upload
 from fetcher.aws.telemetry import count, logger
@@ -57,16 +57,16 @@ class Storing:
         self._limit = services.settings.limits.result_bytes
 
     def stored(self, reader: Reader, plan: Plan) -> Completed:
-        """Bring the result to where only finish is missing. Raises `UnavailableError` when its upload is gone."""
+        """Bring the result to where only finish is missing. Raises `UnavailableError` when its upload can be none."""
         plan_digest = digest(plan)
         try:
             return self._stored(reader, plan_digest)
         except ClientError as error:
-            if not GONE.include(error):
+            if not (GONE.include(error) or SPOILT.include(error)):
                 raise
-            # Sealed or not: without its upload it can become no object, so the next try reads again.
+            # Sealed or not: without its upload, or with another part in it, it can become no object; so read again.
             self._begin(self._heart.extraction, plan_digest)
-            raise UnavailableError("the upload to go on with is gone; it is begun again") from error
+            raise UnavailableError("the upload to go on with is gone or spoilt; it is begun again") from error
         except ChangedError:
             # Its parts are of a plan that was not true; the next try may make the same one, if it is true again.
             self._begin(self._heart.extraction, plan_digest)

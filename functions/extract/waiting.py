@@ -24,15 +24,15 @@ from fetcher.core.clock import from_rfc3339
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
 from fetcher.core.retry import slot_delay
-from fetcher.core.stop import A_SLOT, THE_SOURCE, Waiting
+from fetcher.core.stop import A_SLOT, THE_SOURCE, Stop, Waiting
 from fetcher.errors import TimedOutError
 
 SPREAD_SECONDS = 5.0
 """Workers that waited for one gate come back over this time, and not all at once."""
 
 
-def admitted(services: Services, heart: Heart, workers: Mapping[str, int]) -> None:
-    """Pass the gates and hold a slot of every connection, or raise `Waiting`.
+def admitted(services: Services, heart: Heart, stop: Stop, workers: Mapping[str, int]) -> None:
+    """Pass the gates and hold a slot of every connection, or raise `Waiting`, or why everything should stop.
 
     `workers` says of each connection, by its id, how many extractions may read it at once.
     """
@@ -44,6 +44,7 @@ def admitted(services: Services, heart: Heart, workers: Mapping[str, int]) -> No
         return
     at = time.monotonic()
     held = services.slots.take(Holder.of(extraction), workers)
+    stop.check()  # the claim may have been lost on the way, and then whoever has it must have the slots too
     if held is None:
         raise Waiting(slot_delay(extraction.waits), A_SLOT)
     heart.hold(held, at)

@@ -11,7 +11,15 @@ from aws_lambda_powertools.event_handler import Response
 from fetcher.core.problems import SHOWN as SPELLED_OUT
 from fetcher.core.problems import pointer
 from fetcher.core.selection import Finding
-from fetcher.errors import FetcherError, InvalidRequestError, LimitError, Problem, RefusedError, UnavailableError
+from fetcher.errors import (
+    FetcherError,
+    InvalidRequestError,
+    LimitError,
+    NotReadyError,
+    Problem,
+    RefusedError,
+    UnavailableError,
+)
 from submit.connection_bodies import UNION_TAGS
 
 CONTENT_TYPE = "application/problem+json"
@@ -108,7 +116,7 @@ def from_error(error: FetcherError, at: Place) -> Response[str]:
             return problem(error.code, error.message, at, after=error.seconds)
         case InvalidRequestError() | RefusedError() | LimitError():
             return problem(error.code, error.message, at, [_shown(found) for found in error.problems])
-        case UnavailableError():
+        case UnavailableError() | NotReadyError():
             return problem("FET-0003", "a service that this answer needs is not ready; try again later", at)
         case _:
             return problem("FET-0002", "the request could not be processed", at)

@@ -91,10 +91,15 @@ def _fail(at: Services, extraction: Extraction, error: FetcherError) -> bool:
 
 
 def _outbox(at: Services, outbox: Outbox) -> bool:
-    if not at.outboxes.take(outbox):
+    until = at.outboxes.take(outbox)
+    if until is None:
         return False
     reach(Point.OUTBOX_SWEPT)
-    queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
+    try:
+        queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
+    except (ClientError, BotoCoreError):
+        at.outboxes.give_back(outbox, until)  # a hint that was never sent is none
+        raise
     reach(Point.NOTIFIED_AGAIN)
     return True
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cloud import EVENTS, Cloud, expiring
 from tests.cloudcases import COMMON, OPERATIONS, SPECIAL, Case, Spot, chosen, every_fault, every_spot, some_faults
-from tests.cloudproxy import Fault
+from tests.cloudproxy import Fault, Kind
 from tests.rig import EXTRACT
 from tests.scenarios import WAYS, Way, clouded, played, with_hourly
 from tests.stack import Stack
@@ -158,6 +158,22 @@ def test_a_lost_answer_counts_nothing_twice(at: Cloud, calm: Calm, way: str, eve
     """R-AWS-10: what is sent again finds its own effect, so a source loses no try and an upload no part numbers."""
     job_id = survived(at, calm, way, {EXTRACT: [Fault(f"dynamodb:UpdateItem {event}", "lost")]})
     assert at.items_of(job_id)["META"][count]["N"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        ("s3:UploadPart results", "no such upload"),
+        ("s3:CompleteMultipartUpload results", "no such upload"),
+        ("s3:CompleteMultipartUpload results", "invalid part"),
+    ],
+)
+def test_an_upload_that_can_become_nothing_is_begun_again_at_once(
+    at: Cloud, calm: Calm, operation: str, kind: Kind
+) -> None:
+    """R-002-4: in the same attempt, by the worker that found it so; nobody failed and no message comes back."""
+    job = at.items_of(survived(at, calm, "parts", {EXTRACT: [Fault(operation, kind)]}))["META"]
+    assert (job["attempts"]["N"], job.get("stalled", {"N": "0"})["N"]) == ("1", "0")
 
 
 def survived(at: Cloud, calm: Calm, way: str, faults: Faults) -> str:

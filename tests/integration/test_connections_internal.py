@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetcher.aws.internals import identity
+from fetcher.settings import DATASOURCES_VARIABLE
 from tests.integration.test_bounds import source
 from tests.integration.test_connections_changing import PATH, job, patch, refused, registered
 from tests.integration.test_connections_sources import named, validate
 from tests.integration.test_tenants import Token, ask
-from tests.rig import SUBMIT, Answer, Rig, rig, until
+from tests.rig import EXTRACT, SUBMIT, Answer, Rig, rig, until, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -30,11 +32,10 @@ def worked(service: Rig, posted: Answer) -> Any:
     return until(ended, "the end")
 
 
-@pytest.fixture(scope="module")
-def operated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """A service whose operator set one datasource well and two badly."""
+def ledger(stack: Stack) -> dict[str, str]:
+    """The members of a datasource that works."""
     at = stack["databases"]["my_postgres"]
-    good = {
+    return {
         "CONFIG_NAME": "ledger",
         "TYPE": "POSTGRESQL",
         "HOST": at["host"],
@@ -43,6 +44,12 @@ def operated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "USER": at["user"],
         "PASSWORD": at["password"],
     }
+
+
+@pytest.fixture(scope="module")
+def operated(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A service whose operator set one datasource well and two badly."""
+    good = ledger(stack)
     variables = {
         **{f"DATASOURCE_1_{name}": value for name, value in good.items()},
         **{f"DATASOURCE_2_{name}": value for name, value in {**good, "CONFIG_NAME": "broken", "TYPE": "X"}.items()},
@@ -140,6 +147,41 @@ def test_a_bad_variable_is_reported_and_costs_its_own_jobs_alone(operated: Rig) 
     assert "DATASOURCE_2_TYPE" in report.log
     assert password not in report.log
     assert password not in ready.text
+
+
+def test_what_the_operator_broke_ends_no_job(stack: Stack, tmp_path: Path) -> None:
+    """R-000-73: a secret that cannot be used for a while is a failure of ours, and the message comes back.
+
+    Nobody else gets the operator's name meanwhile (reference 2.7).
+    """
+    name = f"fetcher/datasources/{tmp_path.name}"
+    good = {f"DATASOURCE_1_{member}": value for member, value in ledger(stack).items()}
+    stack.client("secretsmanager").create_secret(Name=name, SecretString=json.dumps(good))
+    with rig(stack, tmp_path, **{DATASOURCES_VARIABLE: name}) as service:
+        posted = job(service, "ledger", ["id"])
+        assert posted.status == 202, posted
+        job_id = posted.json()["jobId"]
+        master = service.env["FETCHER_MASTER_SECRET_ID"]
+        ring = service.secrets.get_secret_value(SecretId=master)["SecretString"]
+
+        def put(datasources: str, ring: str = ring) -> None:
+            """Let every process begin anew with these secrets."""
+            service.secrets.put_secret_value(SecretId=name, SecretString=datasources)
+            service.secrets.put_secret_value(SecretId=master, SecretString=ring)
+            service.restart_all()
+
+        broken = (json.dumps({**good, "DATASOURCE_1_PORT": "54x"}), ring), (json.dumps(good), "no ring"), ("{", ring)
+        for attempts, secrets in enumerate(broken, 1):
+            put(*secrets)
+            assert service.invoke(EXTRACT, work_event(job_id)).payload["batchItemFailures"]
+            record = service.record(job_id)
+            assert (record["status"]["S"], record["attempts"]["N"]) == ("processing", str(attempts))
+            assert "claimToken" not in record
+            assert not service.slots_held(job_id)
+        refused(service.register("ledger"), 503, "FET-0003")
+        refused(job(service, "ledger", ["email"]), 503, "FET-0003")
+        put(json.dumps(good))
+        assert worked(service, posted)["status"] == "completed"
 
 
 def test_another_tenant_does_not_see_what_the_operator_set(operated: Rig) -> None:

@@ -178,11 +178,17 @@ def test_two_sweeps_at_once_send_one_message(at: Cloud) -> None:
     ended_once(at, job_id)
 
 
-@pytest.mark.parametrize("spoilt", ["sqs:SendMessage work", "dynamodb:TransactWriteItems fail unclaimed"])
+@pytest.mark.parametrize(
+    "spoilt",
+    ["sqs:SendMessage work", "dynamodb:TransactWriteItems fail unclaimed", "sqs:SendMessage notifications"],
+)
 def test_a_sweep_that_cannot_do_it_leaves_it_to_the_next_one(at: Cloud, spoilt: str) -> None:
-    """R-000-75, design §4: and not to the one in a quarter of an hour, which is for what was sent."""
+    """R-000-75, 81, design §4: and not to the one in a quarter of an hour, or an hour, which is for what was sent."""
     at.arm({})
     job_id = posted(at, WAYS["small"])
+    if spoilt == "sqs:SendMessage notifications":
+        at.drained(EXTRACT)
+        at.sqs.purge_queue(QueueUrl=at.env["FETCHER_NOTIFICATIONS_QUEUE_URL"])
     if spoilt.startswith("dynamodb:"):
         at.set(at.items_of(job_id)["META"], "stalled", {"N": "5"})
     at.forget_messages()

@@ -20,6 +20,7 @@ from tests.stack import Stack
 pytestmark = pytest.mark.stack
 
 POINTS = {
+    "before it takes its slot": ("parts", "dynamodb:UpdateItem take a slot"),
     "before its upload is noted": ("parts", "dynamodb:UpdateItem begin an upload"),
     "in the middle of reading": ("parts", "s3:UploadPart results"),
     "before a checkpoint": ("parts", "dynamodb:UpdateItem checkpoint"),
@@ -83,6 +84,7 @@ def test_a_frozen_worker_that_wakes_changes_nothing(at: Cloud, first: Envelope, 
     assert report.payload == {"batchItemFailures": []}, report
     assert "the claim was lost" in report.log
     assert published(at, job_id) == before
+    assert not at.held(job_id)
     record, status, text, _ = before
     assert (record["META"]["status"]["S"], record["META"]["attempts"]["N"], status) == ("completed", "2", 200)
     body = at.result({"resultPath": record["META"]["result"]["M"]["path"]["S"]})
@@ -90,7 +92,10 @@ def test_a_frozen_worker_that_wakes_changes_nothing(at: Cloud, first: Envelope, 
     assert set(at.drive(job_id)) == {f"fetcher.job.completed.{job_id}"}
 
 
-@pytest.mark.parametrize("point", ["before a checkpoint", "before the seal", "before the manifest", "before the end"])
+@pytest.mark.parametrize(
+    "point",
+    ["before it takes its slot", "before a checkpoint", "before the seal", "before the manifest", "before the end"],
+)
 def test_a_frozen_worker_that_wakes_while_another_works_changes_nothing(at: Cloud, first: Envelope, point: str) -> None:
     """R-000-69, R-002-12: the job is being worked on, so only the claim can tell who may write."""
     way, operation = POINTS[point]
@@ -106,11 +111,12 @@ def test_a_frozen_worker_that_wakes_while_another_works_changes_nothing(at: Clou
             at.pass_time(job_id)
             working = threads.submit(other.invoke, work_event(job_id))
             assert its.held.wait(60)
-            before = owned(at, job_id)
+            before, slots = owned(at, job_id), slots_of(at, job_id)
             first.signal(signal.SIGCONT)
             proxy.release.set()
             report = frozen.result()
             assert owned(at, job_id) == before
+            assert slots_of(at, job_id) == slots
         finally:
             first.signal(signal.SIGCONT)
             proxy.release.set()
@@ -127,6 +133,13 @@ def owned(at: Cloud, job_id: str) -> dict[str, Any]:
     """The record, but for what the owner's own heartbeat renews."""
     renewed = {"leaseUntil", "lookAt", "progress", "spentMs"}
     return {name: value for name, value in at.items_of(job_id)["META"].items() if name not in renewed}
+
+
+def slots_of(at: Cloud, job_id: str) -> list[tuple[str, str]]:
+    """The slots that a job holds, each with the claim of the attempt that has it; there is one."""
+    found = [(item["SK"]["S"], item["attempt"]["S"]) for item in at.held(job_id)]
+    assert len(found) == 1
+    return found
 
 
 def test_a_frozen_worker_whose_job_was_ended_leaves_it_so(at: Cloud, first: Envelope) -> None:

@@ -168,12 +168,17 @@ def test_ending_frees_the_connection_and_leaves_one_event(table: Extractions, cl
     outbox = outboxes.get("default", "a")
     assert outbox is not None
     assert outbox.event_id == "fetcher.job.completed.a"
-    assert outboxes.take(outbox)
-    assert not outboxes.take(outbox)
+    until = outboxes.take(outbox)
+    assert until is not None
+    assert outboxes.take(outbox) is None
+    outboxes.give_back(outbox, until)
+    assert outboxes.get("default", "a") == outbox
+    assert outboxes.take(outbox) == until
     fresh = outboxes.get("default", "a")
     assert fresh is not None
     assert outboxes.published(fresh)
     assert not outboxes.published(fresh)
+    outboxes.give_back(outbox, until)
     clock.now += 10 * LEASE
     assert list(overdue.rows()) == []
     assert "SOURCE" not in str(client.scan(TableName="main")["Items"])

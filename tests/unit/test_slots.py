@@ -19,9 +19,9 @@ def slots(client: Any, clock: Clock) -> Slots:
     return Slots(client, "main", clock, lease_ms=LEASE)
 
 
-def job(name: str, attempt: str = "1") -> Holder:
+def job(name: str, attempts: int = 1) -> Holder:
     """An attempt at a job."""
-    return Holder("t", name, attempt)
+    return Holder("t", name, f"claim {attempts}", attempts)
 
 
 def held(client: Any) -> list[str]:
@@ -41,8 +41,8 @@ def test_n_slots_are_n_readers_and_the_next_one_waits(slots: Slots) -> None:
 
 def test_a_job_has_one_slot_of_a_connection_and_its_take_over_the_same(slots: Slots, client: Any) -> None:
     """Design §6 j: the holder is the extraction, so a take-over needs not to wait for a lease."""
-    first = slots.take(job("a", "1"), {"c": 5})
-    second = slots.take(job("a", "2"), {"c": 5})
+    first = slots.take(job("a", 1), {"c": 5})
+    second = slots.take(job("a", 2), {"c": 5})
     assert first is not None
     assert second is not None
     assert first.numbers == second.numbers
@@ -51,6 +51,28 @@ def test_a_job_has_one_slot_of_a_connection_and_its_take_over_the_same(slots: Sl
     slots.free(first.holder, ["c"])
     assert held(client) == ["c:a"]
     assert slots.renew(second)
+
+
+def test_an_earlier_attempt_takes_nothing_of_its_successors(slots: Slots, client: Any) -> None:
+    """R-000-69, design §6 j: one that was frozen and lost its claim does not rob whoever goes on with the job."""
+    second = slots.take(job("a", 2), {"c": 1})
+    assert second is not None
+    assert slots.take(job("a", 1), {"c": 1}) is None
+    assert slots.renew(second)
+    stray = slots.take(job("a", 1), {"c": 2})
+    assert stray is not None, "another one is free, and given back as soon as the loss is noticed"
+    slots.free(stray.holder, ["c"])
+    assert held(client) == ["c:a"]
+    assert slots.renew(second)
+
+
+def test_a_slot_without_a_number_is_its_jobs(slots: Slots, client: Any) -> None:
+    """Design §4: rolling upgrades; the slot was taken by a version that did not write the number."""
+    assert slots.take(job("a", 1), {"c": 1}) is not None
+    where = {"PK": {"S": "T#t#SOURCE#c"}, "SK": {"S": "SLOT#00"}}
+    client.update_item(TableName="main", Key=where, UpdateExpression="REMOVE attempts")
+    assert slots.take(job("a", 2), {"c": 1}) is not None
+    assert slots.take(job("b", 1), {"c": 1}) is None
 
 
 def test_others_take_it_over_when_its_lease_is_over(slots: Slots, clock: Clock) -> None:
@@ -88,14 +110,14 @@ def test_an_end_frees_what_any_attempt_holds(slots: Slots, client: Any) -> None:
     """Design §6 j: freed by whoever ended the job, who may know no attempt."""
     slots.take(job("a"), {"c": 2, "d": 2})
     slots.take(job("b"), {"c": 2})
-    slots.free(Holder("t", "a", None), ["d", "c", "c"], ended=True)
+    slots.free(Holder("t", "a", None, 0), ["d", "c", "c"], ended=True)
     assert held(client) == ["c:b"]
 
 
 def test_another_tenant_has_slots_of_its_own(slots: Slots) -> None:
     """Design §4: the tenant is part of every key."""
     assert slots.take(job("a"), {"c": 1}) is not None
-    assert slots.take(Holder("u", "b", "1"), {"c": 1}) is not None
+    assert slots.take(Holder("u", "b", "1", 1), {"c": 1}) is not None
 
 
 def test_slots_go_when_nobody_has_used_them_for_a_day(slots: Slots, client: Any) -> None:
@@ -105,25 +127,31 @@ def test_slots_go_when_nobody_has_used_them_for_a_day(slots: Slots, client: Any)
     assert int(item["expiresAt"]["N"]) == START // 1000 + 86_400
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from("TRF"), st.integers(0, LEASE)), max_size=30)
-)
+WHO = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(WHO), st.sampled_from("TRF"), st.integers(0, LEASE)), max_size=30))
 @settings(deadline=None)
-def test_no_history_gives_one_slot_to_two(history: list[tuple[str, str, int]]) -> None:
-    """The rules as a model: whoever took or renewed it within a lease, and did not free it, is alone."""
+def test_no_history_gives_one_slot_to_two(history: list[tuple[tuple[str, int], str, int]]) -> None:
+    """The rules as a model: whoever took or renewed it within a lease, and did not free it, is alone.
+
+    Only a later attempt at the same job has it from an earlier one at once, and never the other way round.
+    """
     item: dict[str, Any] = {}
-    now, owner, until = 0, None, 0
+    now, until = 0, 0
+    owner: tuple[str, int] | None = None
     for who, what, passed in history:
         now += passed
-        asked = {"me": who, "attempt": who, "now": now, "leaseUntil": now + LEASE, "expiresAt": 0}
+        asked = {"me": who[0], "attempt": str(who), "attempts": who[1], "now": now, "expiresAt": 0}
+        asked["leaseUntil"] = now + LEASE
         rule = {"T": TAKE, "R": RENEW, "F": FREE}[what]
-        if not holds(rule.when, item, asked):
-            assert owner not in (None, who) or what != "T"
-            continue
-        item = applied(rule, item, asked)
-        if what == "T":
-            assert owner in (None, who) or until < now
-        owner, until = (None, 0) if what == "F" else (who, now + LEASE)
+        may = (
+            owner is None or until < now or (owner[0] == who[0] and owner[1] <= who[1]) if what == "T" else owner == who
+        )
+        assert holds(rule.when, item, asked) == may
+        if may:
+            item = applied(rule, item, asked)
+            owner, until = (None, 0) if what == "F" else (who, now + LEASE)
 
 
 def test_a_gate_closes_for_everybody_and_moves_forward_only(client: Any, clock: Clock) -> None:

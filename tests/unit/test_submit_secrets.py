@@ -1,4 +1,4 @@
-"""References to Secrets Manager: whose they may be, and how long what they gave is kept."""
+"""What Secrets Manager holds: whose references may be, and how long what was fetched is kept."""
 
 import json
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fetcher.aws.secrets import SECRET_SECONDS, Reference, References, reference_problem
-from fetcher.errors import RefusedError
+from fetcher.aws.secrets import RING_SECONDS, SECRET_SECONDS, Keys, Reference, References, reference_problem
+from fetcher.errors import NotReadyError, RefusedError
 
 NAME = "fetcher/connections/shop/crm"
 
@@ -87,3 +87,38 @@ def test_a_secret_that_is_not_there_is_refused_and_a_busy_service_is_not() -> No
 
     with pytest.raises(ClientError):
         References(Busy).value("shop", Reference(NAME, "password"))
+
+
+def ring(current: str) -> str:
+    """A master secret with two keys."""
+    return json.dumps({"current": current, "keys": dict.fromkeys(("1", "2"), "A" * 44)})
+
+
+@pytest.mark.parametrize("broken", ["canary", '{"current":"3"}', None])
+def test_a_ring_that_cannot_be_read_again_signs_on(broken: str | None) -> None:
+    """R-000-73: a master secret that is no ring for a while, or of which AWS says nothing, ends no job."""
+    now = 0.0
+    secrets = Secrets(ring("1"))
+    keys = Keys(secrets, NAME, lambda: now)
+    assert keys.ring().current == "1"
+    if broken is None:
+        keys._secret_id = "fetcher/elsewhere"
+    else:
+        secrets.text = broken
+    now = RING_SECONDS + 1
+    assert keys.ring().current == "1"
+    keys._secret_id, secrets.text = NAME, ring("2")
+    now *= 2
+    assert keys.ring().current == "2"
+
+
+def test_without_any_ring_the_deployment_is_not_ready() -> None:
+    """R-000-73: a failure of ours, which takes no job its tries at a source; the next call asks again."""
+    secrets = Secrets("canary")
+    keys = Keys(secrets, NAME)
+    for _ in range(2):
+        with pytest.raises(NotReadyError, match="the master secret is not usable") as caught:
+            keys.ring()
+        assert "canary" not in str(caught.value)
+    secrets.text = ring("2")
+    assert keys.ring().current == "2"

@@ -8,6 +8,7 @@
     ├── LimitError            ask for less                  never retried
     ├── TimedOutError         ask for less, or at a quieter hour   never retried
     ├── CanceledError         nothing; somebody asked for it       never retried
+    ├── NotReadyError         nothing; the operator mends the deployment   its message comes back
     └── LostClaimError        stop at once; another worker owns the extraction
 
 An error of any other class is a defect or a failure of AWS: the worker releases its claim and the message comes
@@ -162,6 +163,10 @@ class CanceledError(FetcherError):
 
     family = "canceled"
     code = "FET-2060"
+
+
+class NotReadyError(FetcherError):
+    """The deployment is not ready: what the operator set cannot be used. The job and its sources did nothing."""
 
 
 class LostClaimError(FetcherError):

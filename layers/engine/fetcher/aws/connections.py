@@ -9,12 +9,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws import dynamo, trail
 from fetcher.aws.dynamo import Refused
-from fetcher.aws.internals import Internals
+from fetcher.aws.internals import Internals, identity
 from fetcher.aws.operated import deployed
 from fetcher.aws.stored import Stored, from_item, key, name_item, name_key, to_item
 from fetcher.core.clock import rfc3339
 from fetcher.core.faults import Point, reach
 from fetcher.core.rules import Absent, Equal, Of, Put, Rule, every
+from fetcher.errors import NotReadyError
 from fetcher.ports import Clock
 
 ERASE_SECONDS = 7 * 86_400
@@ -59,7 +60,7 @@ class Connections:
         return self._internals()
 
     def create(self, new: Stored, who: str) -> None:
-        """Register a connection under its name. Raises `NameTaken`."""
+        """Register a connection under its name. Raises `NameTaken`, and `NotReadyError` when that cannot be said."""
         self._check_name(new)
         actions = [
             dynamo.put_action(self._table, name_item(new), Absent("PK")),
@@ -75,18 +76,31 @@ class Connections:
 
     def get(self, tenant: str, connection_id: str) -> Stored | None:
         """Read a living connection, consistently, or an internal datasource."""
-        internal = self.internals.get(tenant, connection_id)
-        if internal is not None:
-            return internal
-        item = self._read(key(tenant, connection_id))
-        return None if item is None or "deletedAt" in item else from_item(item)
+        return self.internals.get(tenant, connection_id) or self._registered(tenant, connection_id)
+
+    def again(self, tenant: str, name: str, connection_id: str) -> Stored | None:
+        """Find what a job was accepted with under this name.
+
+        Raises `NotReadyError` for one of the operator's that may be missing only as long as variables cannot be used.
+        """
+        internals = self.internals
+        found = internals.get(tenant, connection_id)
+        if found is None and internals.problems and connection_id == identity(tenant, name):
+            raise NotReadyError("the operator's datasources cannot be used now")
+        return found or self._registered(tenant, connection_id)
 
     def named(self, tenant: str, name: str) -> Stored | None:
-        """Find a living connection by its exact name, consistently; internal names come first."""
-        if self.internals.reserves(tenant, name):
-            return self.internals.named(tenant, name)
+        """Find a living connection by its exact name, consistently; internal names come first.
+
+        Raises `NotReadyError` when nobody else has the name, and it cannot be said whether the operator has.
+        """
+        internals = self.internals
+        if internals.reserves(tenant, name):
+            return internals.named(tenant, name)
         item = self._read(name_key(tenant, name))
-        return self.get(tenant, item["connectionId"]) if item else None
+        if item is None and not internals.complete:
+            raise _unsure()
+        return self._registered(tenant, item["connectionId"]) if item else None
 
     def listed(self, tenant: str, before: str | None, limit: int) -> tuple[list[Mapping[str, Any]], str | None]:
         """Return up to `limit` ids with their summary, newest first, and where the next page starts."""
@@ -107,7 +121,7 @@ class Connections:
         return bool(answer["Items"])
 
     def change(self, old: Stored, new: Stored, who: str) -> Stored:
-        """Replace what was read by what it shall be, in its next version. Raises `Stale` and `NameTaken`."""
+        """Replace what was read by what it shall be, in its next version. Raises `Stale`, and as `create`."""
         now = self._clock()
         changed = replace(new, version=old.version + 1, updated_at=rfc3339(now))
         actions = [
@@ -159,8 +173,19 @@ class Connections:
         reach(Point.CHANGED)
 
     def _check_name(self, wanted: Stored) -> None:
-        if self.internals.reserves(wanted.tenant, wanted.connection.name):
+        internals = self.internals
+        if internals.reserves(wanted.tenant, wanted.connection.name):
             raise NameTaken
+        if not internals.complete:
+            raise _unsure()
+
+    def _registered(self, tenant: str, connection_id: str) -> Stored | None:
+        item = self._read(key(tenant, connection_id))
+        return None if item is None or "deletedAt" in item else from_item(item)
 
     def _read(self, where: Mapping[str, str]) -> dict[str, Any] | None:
         return dynamo.get(self._client, self._table, where)
+
+
+def _unsure() -> NotReadyError:
+    return NotReadyError("whether a name is the operator's cannot be said now")

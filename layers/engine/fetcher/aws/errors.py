@@ -62,6 +62,13 @@ GONE = Answers(
     " an upload to abort is aborted already",
     "Amazon S3 API Reference, CompleteMultipartUpload and AbortMultipartUpload",
 )
+SPOILT = Answers(
+    "S3",
+    frozenset({"InvalidPart", "InvalidPartOrder"}),
+    "a part is no more what was listed: a completion looks whether the object is there whole, and is done then;"
+    " else the upload is begun again",
+    "Amazon S3 API Reference, CompleteMultipartUpload",
+)
 EXISTS = Answers(
     "S3",
     frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}),
@@ -85,8 +92,9 @@ NOT_OURS = Answers(
             "DecryptionFailure",
         }
     ),
-    "refused: the secret that the connection refers to cannot be read",
+    "refused: the secret that the connection refers to cannot be read; of the operator's own, what was read last is"
+    " used",
     "AWS Secrets Manager API Reference, GetSecretValue",
 )
 
-ALL = (CONDITION, CONFLICT, GONE, EXISTS, OF_ANOTHER, NOT_OURS)
+ALL = (CONDITION, CONFLICT, GONE, SPOILT, EXISTS, OF_ANOTHER, NOT_OURS)

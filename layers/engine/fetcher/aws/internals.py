@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID, uuid5
 
@@ -42,11 +43,15 @@ class _Unusable(Exception):  # noqa: N818 - becomes a line of `problems`
 
 @dataclass(frozen=True, slots=True)
 class Internals:
-    """The operator's datasources; `problems` names the variables that cannot be used."""
+    """The operator's datasources; `problems` names the variables that cannot be used.
+
+    Not `complete`: there may be more of them, of names that nobody knows now.
+    """
 
     found: Mapping[tuple[str, str], Stored] = field(default_factory=dict)
     broken: frozenset[tuple[str, str]] = frozenset()
     problems: tuple[str, ...] = ()
+    complete: bool = True
 
     def get(self, tenant: str, connection_id: str) -> Stored | None:
         """Find one by its id."""
@@ -65,14 +70,15 @@ class Internals:
         return (tenant, name) in self.found or (tenant, name) in self.broken
 
 
-def read(env: Mapping[str, str]) -> Internals:
-    """Read every datasource; a bad variable costs its own datasource and no other."""
+def read(env: Mapping[str, Any]) -> Internals:
+    """Read every datasource; a bad variable, also one that is no text, costs its own datasource and no other."""
     found: dict[tuple[str, str], Stored] = {}
     broken: set[tuple[str, str]] = set()
     problems: list[str] = []
     for number, members in sorted(_grouped(env).items()):
-        where = (members.get("TENANT") or DEFAULT_TENANT, members.get("CONFIG_NAME", ""))
+        where = (str(members.get("TENANT") or DEFAULT_TENANT), str(members.get("CONFIG_NAME", "")))
         try:
+            _check_texts(number, members)
             stored = _datasource(number, members, env)
             _check_only(number, where, {*found, *broken})
             found[where] = stored
@@ -93,16 +99,23 @@ def identity(tenant: str, name: str) -> str:
     return str(uuid5(NAMESPACE, f"{'' if tenant == DEFAULT_TENANT else tenant}/{name}"))
 
 
-def _grouped(env: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    grouped: dict[str, dict[str, str]] = {}
+def _grouped(env: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    grouped: dict[str, dict[str, Any]] = {}
     for variable, value in env.items():
         matched = _VARIABLE.fullmatch(variable)
-        if matched and value:
+        if matched and value != "":
             grouped.setdefault(matched[1], {})[matched[2]] = value
     return grouped
 
 
-def _datasource(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> Stored:
+def _check_texts(number: str, members: Mapping[str, Any]) -> None:
+    """Raise for the first member of the secret that is no text: left out, it would be another place."""
+    for member in sorted(members):
+        if not isinstance(members[member], str):
+            raise _Unusable(f"DATASOURCE_{number}_{member} must be a text")
+
+
+def _datasource(number: str, members: Mapping[str, str], env: Mapping[str, Any]) -> Stored:
     _check(number, members)
     is_crm = _is_crm(members)
     keys = _keys(number, members, env) if is_crm else {}
@@ -145,12 +158,14 @@ def _is_crm(members: Mapping[str, str]) -> bool:
     return (members.get("CONFIG_NAME"), members.get("TYPE")) == (PLUGIN_CRM, "MONGODB")
 
 
-def _keys(number: str, members: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+def _keys(number: str, members: Mapping[str, str], env: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys there are. One that is missing is missed by the jobs that need it."""
     found = {}
     for member, everybodys in KEYS.items():
         variable = f"DATASOURCE_{number}_{member}" if member in members else everybodys
         if value := members.get(member) or env.get(everybodys):
+            if not isinstance(value, str):
+                raise _Unusable(f"{variable} must be a text")
             if member == "ENCRYPTION_KEY" and not _AES_KEY.fullmatch(value):
                 raise _Unusable(f"{variable} must be 32, 48 or 64 hexadecimal digits")
             found[member] = value

@@ -2,14 +2,15 @@
 
 The secret is a JSON object of the same variables, so that a deployed stack has passwords and keys in Secrets Manager
 and nowhere else. It lies under `fetcher/datasources/`, which no connection may refer to. A variable that both have is
-the environment's.
+the environment's. A secret that cannot be used as a whole changes nothing: its variables of before stay, and with none
+of before any name may be the operator's.
 """
 
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,6 +24,8 @@ from fetcher.settings import DATASOURCES_VARIABLE
 
 KEEP_SECONDS = 300.0
 """How long a variable that was changed may still be the old one."""
+MENDED_SECONDS = 30.0
+"""The same while something cannot be used: a job that needs it comes back some five times in minutes, then it ends."""
 SECONDS, TRIES = 5.0, 2
 
 _log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class Operated:
         self._client = client
         self._monotonic = monotonic
         self._kept: Internals | None = None
+        self._variables: Mapping[str, Any] | None = None
         self._until = 0.0
 
     def internals(self) -> Internals:
@@ -49,45 +53,36 @@ class Operated:
                 if self._kept is None:
                     raise
                 _log.warning("the secret of the internal datasources could not be read again", exc_info=True)
-            self._until = self._monotonic() + KEEP_SECONDS
+            self._until = self._monotonic() + (MENDED_SECONDS if self._kept.problems else KEEP_SECONDS)
         return self._kept
 
     def _read(self) -> Internals:
         secret_id = self._env.get(DATASOURCES_VARIABLE)
-        variables, problems = self._fetched(secret_id) if secret_id else ({}, [])
+        whole = self._refreshed(secret_id) if secret_id else None
+        variables = self._variables or {}
+        unknown = [f"{name} is not a known variable" for name in sorted(variables) if not is_variable(name)]
         internals = read({**variables, **self._env})
-        internals = replace(internals, problems=(*problems, *internals.problems))
-        for problem in internals.problems:
+        problems = (*([whole] if whole else ()), *unknown, *internals.problems)
+        for problem in problems:
             _log.error("an internal datasource cannot be used: %s", problem)
-        return internals
+        return replace(internals, problems=problems, complete=whole is None or self._variables is not None)
 
-    def _fetched(self, secret_id: str) -> tuple[dict[str, str], list[str]]:
-        """Return the secret's variables, and what of it cannot be used, by name."""
+    def _refreshed(self, secret_id: str) -> str | None:
+        """Fetch the secret's variables; or say why it cannot be used as a whole, and leave those of before."""
         try:
             text = self._client().get_secret_value(SecretId=secret_id).get("SecretString", "")
         except ClientError as error:
             if not NOT_OURS.include(error):
                 raise
-            return {}, [f"{DATASOURCES_VARIABLE} names a secret that cannot be read"]
+            return f"{DATASOURCES_VARIABLE} names a secret that cannot be read"
         try:
             members = json.loads(text)
         except ValueError:
             members = None
         if not isinstance(members, dict):
-            return {}, [f"{DATASOURCES_VARIABLE} names a secret that is no JSON object"]
-        return {name: value for name, value in members.items() if not _problem(name, value)}, list(_problems(members))
-
-
-def _problems(members: Mapping[str, Any]) -> Iterator[str]:
-    for name in sorted(members):
-        if problem := _problem(name, members[name]):
-            yield f"{name} {problem}"
-
-
-def _problem(name: str, value: Any) -> str | None:
-    if not is_variable(name):
-        return "is not a known variable"
-    return None if isinstance(value, str) else "must be a text"
+            return f"{DATASOURCES_VARIABLE} names a secret that is no JSON object"
+        self._variables = members
+        return None
 
 
 @cache

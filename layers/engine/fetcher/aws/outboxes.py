@@ -15,7 +15,7 @@ _PUBLISHED = Rule(
     Absent("publishedAt"),
     (Put("publishedAt", Of("publishedAt")), Put("expiresAt", Of("expiresAt")), Drop("GSI2PK"), Drop("lookAt")),
 )
-_TAKEN = Rule(
+_MOVED = Rule(
     every(Equal("lookAt", Of("seen")), Absent("publishedAt")),
     (Put("lookAt", Of("lookAt")), Put("sends", Of("sends"))),
 )
@@ -35,11 +35,20 @@ class Outboxes:
         item = dynamo.get(self._client, self._table, {**key(tenant, extraction_id), "SK": OUTBOX})
         return outbox_from(item) if item else None
 
-    def take(self, outbox: Outbox) -> bool:
-        """Take an overdue event for this sweep, with a wait that doubles up to an hour and never ends."""
+    def take(self, outbox: Outbox) -> int | None:
+        """Take an overdue event for this sweep until the returned time; None if another did, or it is published.
+
+        The wait doubles with every hint sent, up to an hour, and never ends.
+        """
         wait = min(2 * self._dispatch_ms * 2 ** min(outbox.sends + 1, 20), OUTBOX_CAP_MS)
-        given = {"seen": outbox.look_at, "lookAt": self._clock() + wait, "sends": outbox.sends + 1}
-        return self._write(outbox, _TAKEN, given, ours="lookAt")
+        until = self._clock() + wait
+        given = {"seen": outbox.look_at, "lookAt": until, "sends": outbox.sends + 1}
+        return until if self._write(outbox, _MOVED, given, ours="lookAt") else None
+
+    def give_back(self, outbox: Outbox, until: int) -> None:
+        """Let an event that was taken until then be due again, as read; one that moved on is left alone."""
+        given = {"seen": until, "lookAt": outbox.look_at, "sends": outbox.sends}
+        self._write(outbox, _MOVED, given, ours="lookAt")
 
     def published(self, outbox: Outbox) -> bool:
         """Mark the event as published; False when it already was."""

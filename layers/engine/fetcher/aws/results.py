@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fetcher.aws.errors import EXISTS, GONE
+from fetcher.aws.errors import EXISTS, GONE, SPOILT
 from fetcher.core.checkpoint import Mark, Part
 from fetcher.core.extraction import Extraction
 from fetcher.core.seal import BLOCK, Seal
@@ -133,7 +133,7 @@ class Upload:
 
     def _is_there(self, error: ClientError) -> bool:
         """Whether a refused completion means that an earlier try of this same upload succeeded."""
-        if not GONE.include(error) and not EXISTS.include(error):
+        if not any(answers.include(error) for answers in (GONE, SPOILT, EXISTS)):
             return False
         try:
             head = self._client.head_object(**self._where(), ChecksumMode="ENABLED")

@@ -7,23 +7,26 @@ moved to another record does not open. Members that Secrets Manager holds are fe
 
 import base64
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher.aws.errors import NOT_OURS, OF_ANOTHER
 from fetcher.core import envelope
 from fetcher.core.seal import KeyRing
-from fetcher.errors import RefusedError
+from fetcher.errors import NotReadyError, RefusedError
 from fetcher.model import Secret
 
 RING_SECONDS = 300.0
 SECRET_SECONDS = 300.0
 PREFIX = "fetcher/connections"
+
+_log = logging.getLogger(__name__)
 
 _LETTERS = r"[A-Za-z0-9/_+=.@-]+"
 
@@ -39,10 +42,17 @@ class Keys:
         self._until = 0.0
 
     def ring(self) -> KeyRing:
-        """Return the ring; rotation reaches every worker within `RING_SECONDS`."""
+        """Return the ring; rotation reaches every worker within `RING_SECONDS`.
+
+        An AWS error, or the `NotReadyError` of a secret that is no ring, is raised only while there is none of before.
+        """
         if self._ring is None or self._monotonic() >= self._until:
-            text = self._client.get_secret_value(SecretId=self._secret_id)["SecretString"]
-            self._ring = KeyRing.parse(text)
+            try:
+                self._ring = KeyRing.parse(self._client.get_secret_value(SecretId=self._secret_id)["SecretString"])
+            except (ClientError, BotoCoreError, NotReadyError):
+                if self._ring is None:
+                    raise
+                _log.error("the master secret could not be read again; its last good ring signs", exc_info=True)
             self._until = self._monotonic() + RING_SECONDS
         return self._ring
 

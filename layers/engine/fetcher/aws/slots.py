@@ -1,11 +1,11 @@
 """Source slots (`design.md` §4, item 3): at most N extractions read one connection at once, over all functions.
 
-    T#<tenant>#SOURCE#<connection>   SLOT#<00..N-1>   holder, attempt, leaseUntil
+    T#<tenant>#SOURCE#<connection>   SLOT#<00..N-1>   holder, attempt, attempts, leaseUntil
 
 The holder is the extraction, so that a take-over has its slots at once; the attempt is the claim of the
-worker that took or renewed it, so that a worker that lost its claim can neither renew nor free what its
-successor holds. What nobody frees is free when its lease is over. A slot numbered N or above, from before
-the number was lowered, is never taken.
+worker that took or renewed it, and `attempts` its number, so that a worker that lost its claim can neither
+take, renew nor free what its successor holds. What nobody frees is free when its lease is over. A slot
+numbered N or above, from before the number was lowered, is never taken.
 """
 
 import random
@@ -17,18 +17,19 @@ from fetcher.aws import dynamo
 from fetcher.aws.dynamo import Refused
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
-from fetcher.core.rules import Absent, Drop, Equal, Less, Of, Put, Rule, either, every
+from fetcher.core.rules import Absent, Drop, Equal, Less, NotAbove, Of, Put, Rule, either, every
 from fetcher.ports import Clock
 
 KEEP_SECONDS = 86_400
 
 _LEASE = (Put("leaseUntil", Of("leaseUntil")), Put("expiresAt", Of("expiresAt")))
+_NO_LATER_ATTEMPTS = either(Absent("attempts"), NotAbove("attempts", Of("attempts")))
 TAKE = Rule(
-    either(Absent("holder"), Less("leaseUntil", Of("now")), Equal("holder", Of("me"))),
-    (Put("holder", Of("me")), Put("attempt", Of("attempt")), *_LEASE),
+    either(Absent("holder"), Less("leaseUntil", Of("now")), every(Equal("holder", Of("me")), _NO_LATER_ATTEMPTS)),
+    (Put("holder", Of("me")), Put("attempt", Of("attempt")), Put("attempts", Of("attempts")), *_LEASE),
 )
 _BY_THIS_ATTEMPT = every(Equal("holder", Of("me")), Equal("attempt", Of("attempt")))
-_NOBODYS = (Drop("holder"), Drop("attempt"), Drop("leaseUntil"))
+_NOBODYS = (Drop("holder"), Drop("attempt"), Drop("attempts"), Drop("leaseUntil"))
 RENEW = Rule(_BY_THIS_ATTEMPT, _LEASE)
 FREE = Rule(_BY_THIS_ATTEMPT, _NOBODYS)
 FREE_ENDED = Rule(Equal("holder", Of("me")), _NOBODYS)
@@ -36,16 +37,17 @@ FREE_ENDED = Rule(Equal("holder", Of("me")), _NOBODYS)
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds slots: an extraction, by the attempt that has its claim."""
+    """Who holds slots: an extraction, by the attempt that has its claim; `attempts` is that one's number."""
 
     tenant: str
     extraction_id: str
     attempt: str | None
+    attempts: int
 
     @classmethod
     def of(cls, extraction: Extraction) -> "Holder":
         """The attempt that read this record."""
-        return cls(extraction.tenant, extraction.id, extraction.claim)
+        return cls(extraction.tenant, extraction.id, extraction.claim, extraction.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Slots:
         given = {
             "me": holder.extraction_id,
             "attempt": holder.attempt,
+            "attempts": holder.attempts,
             "now": now,
             "leaseUntil": now + self._lease_ms,
             "expiresAt": now // 1000 + KEEP_SECONDS,

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fetcher.core.tenants import DEFAULT_TENANT
-from fetcher.errors import FetcherError
+from fetcher.errors import FetcherError, NotReadyError
 
 KEY_INFO = "fetcher-external-hmac-v1"
 SHORTEST_MASTER_KEY = 32
@@ -64,7 +64,7 @@ class KeyRing:
         """Read `{"current":"1","keys":{"1":"<base64, at least 32 bytes>"}}`.
 
         The same without `keys`, versions beside `current`, is what CloudFormation can generate.
-        Raises `FetcherError` that names the member at fault, never its content, and keeps no cause:
+        Raises `NotReadyError` that names the member at fault, never its content, and keeps no cause:
         a JSON error would carry the whole secret.
         """
         secret = _object(_json(text), "it must be a JSON object")
@@ -163,5 +163,5 @@ def _base64(text: str) -> bytes:
     return b""
 
 
-def _broken(what: str) -> FetcherError:
-    return FetcherError(f"the master secret is not usable: {what}")
+def _broken(what: str) -> NotReadyError:
+    return NotReadyError(f"the master secret is not usable: {what}")

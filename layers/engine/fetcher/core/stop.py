@@ -91,13 +91,13 @@ class Stop:
         if self._reason is not None:
             raise self._reason
 
-    def recover(self, seconds: float) -> None:
-        """Forget that a source was unavailable and wait before it is asked again.
+    def recover(self, error: UnavailableError, seconds: float) -> None:
+        """Forget that something was unavailable, or the cause of this error, and wait before it is asked again.
 
         Every other reason stays, or ends the wait, and is raised.
         """
         with self._lock:
-            if isinstance(self._reason, UnavailableError):
+            if isinstance(self._reason, UnavailableError) or self._reason is error.__cause__:
                 self._reason = None
                 self._changed.clear()
         self._changed.wait(min(seconds, self.remaining()))
