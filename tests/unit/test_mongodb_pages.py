@@ -38,7 +38,7 @@ def read(documents: Sequence[bytes], *sizes: int, page_bytes: int = 50, columns:
 @pytest.mark.parametrize("sizes", [(), (1,), (0, 3, 0, 2), (10,)])
 @pytest.mark.parametrize("page_bytes", [1, 40, 10**6])
 def test_pages_do_not_depend_on_batches(sizes: tuple[int, ...], page_bytes: int) -> None:
-    """R-000-83, R-002-84: the same documents give the same bytes, and the last one's key is the position."""
+    """R-000-83, R-002-9, 84: the same bytes, and the last key is the position; an empty batch is no end."""
     found = read([bson.encode({"_id": at, "t": "x" * at}) for at in range(10)], *sizes, page_bytes=page_bytes)
     rows = [json.loads(b"[" + page.body + b"]") for page in found]
     assert [row for page in rows for row in page] == [{"_id": at, "t": "x" * at} for at in range(10)]
