@@ -126,6 +126,10 @@ def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     assert job["status"] == "completed", job
     assert job["attempts"] >= 10
     assert service.result(job) == calm
+    [datasource] = manifest(service, job_id)["datasources"]
+    assert datasource["snapshots"] >= 5
+    assert datasource["tables"][0]["rows"] == job["rowCount"] == 14_500
+    assert event_ids(service, job_id) == [f"fetcher.job.completed.{job_id}"]
 
 
 def checkpointed(service: Rig, job_id: str) -> int:
