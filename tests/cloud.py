@@ -19,6 +19,7 @@ from fetcher.aws.spelling import spell
 from fetcher.core.faults import ARMED, Point
 from fetcher.core.lifecycle import TABLE
 from fetcher.core.rules import Rule
+from infra.local.metrics import Sample, samples
 from infra.local.places import ROOT
 from tests.cloudproxy import Call, CloudProxy, Fault, between
 from tests.envelope import Envelope, Report
@@ -102,6 +103,7 @@ class Cloud(Rig):
         super().__init__(stack, folder, settings)
         self.proxies = proxies
         self.spoilt: list[Fault] = []
+        self.measured: list[Sample] = []
         self._next: dict[str, dict[str, Any]] = {}
 
     def envelope(
@@ -119,6 +121,7 @@ class Cloud(Rig):
         else:
             report = super().invoke(handler, event, **env)
         self.spoilt += self.proxies[handler].mend()
+        self.measured += (sample for line in report.log.splitlines() for sample in samples(line))
         return report
 
     def arm(self, faults: Mapping[str, Sequence[Fault]]) -> None:

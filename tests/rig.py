@@ -26,6 +26,9 @@ EXTRACT = "extract.app.handler"
 DEAD_LETTER = "extract.dead_letter.handler"
 NOTIFY = "notify.app.handler"
 
+SERVICES = {SUBMIT: "submit", SWEEPER: "sweeper", EXTRACT: "extract", DEAD_LETTER: "dead-letter", NOTIFY: "notify"}
+"""What the template adds to the stack's name to name each handler's service."""
+
 QUEUES = {EXTRACT: "FETCHER_WORK_QUEUE_URL", NOTIFY: "FETCHER_NOTIFICATIONS_QUEUE_URL"}
 """The setting that names each handler's queue."""
 
@@ -101,7 +104,8 @@ class Rig:
         """Open an execution environment."""
         folder = self._folder / secrets.token_hex(4)
         folder.mkdir()
-        return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env={**self.env, **(env or {})})
+        named = {"POWERTOOLS_SERVICE_NAME": f"{self.name}-{SERVICES[handler]}"}
+        return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env={**self.env, **named, **(env or {})})
 
     def restart_all(self) -> None:
         """End every execution environment; the next invocations are cold."""

@@ -3,7 +3,6 @@
 from random import randint
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -11,14 +10,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.attempt import attempt
 from extract.services import services
-from fetcher.aws import queues
-from fetcher.aws.telemetry import about, logger, metrics
+from fetcher.aws import batches, queues
+from fetcher.aws.telemetry import logger, metrics
+from fetcher.core.extraction import Message
 from fetcher.core.faults import Point, reach
 
 LONGEST_HIDDEN = 60
 """Seconds until a message whose handling failed is seen again, at most; the queue's own timeout is hours."""
-
-processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -26,17 +24,10 @@ processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failu
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Work on each message; only those that failed come back."""
 
-    def handle(record: SQSRecord) -> None:
-        try:
-            message = queues.read(record.body)
-            about(message)
-            attempt(services(), message, context.get_remaining_time_in_millis() / 1000)
-        except Exception:
-            logger.exception("the attempt failed; its message comes back")
-            _soon(record)
-            raise
+    def handle(message: Message) -> None:
+        attempt(services(), message, context.get_remaining_time_in_millis() / 1000)
 
-    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+    return batches.handled(event, context, handle, _soon)
 
 
 def _soon(record: SQSRecord) -> None:

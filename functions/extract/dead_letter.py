@@ -2,33 +2,23 @@
 
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from extract.services import Services, services
-from fetcher.aws import ending, queues
+from fetcher.aws import batches, ending
 from fetcher.aws.records import Failed
 from fetcher.aws.sweeping import stalled_error
-from fetcher.aws.telemetry import about, logger, metrics
+from fetcher.aws.telemetry import logger, metrics
 from fetcher.core.extraction import Message
 from fetcher.errors import LostClaimError
-
-processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @logger.inject_lambda_context(clear_state=True)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Fail the job of each message, unless it moved on or a worker holds it."""
-
-    def handle(record: SQSRecord) -> None:
-        message = queues.read(record.body)
-        about(message)
-        give_up(services(), message)
-
-    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+    return batches.handled(event, context, lambda message: give_up(services(), message))
 
 
 def give_up(services: Services, message: Message) -> None:

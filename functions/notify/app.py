@@ -4,22 +4,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fetcher.aws import queues
+from fetcher.aws import batches
 from fetcher.aws.clients import client
 from fetcher.aws.events import publish
 from fetcher.aws.outboxes import Outboxes
-from fetcher.aws.telemetry import about, count, logger, metrics
+from fetcher.aws.telemetry import count, logger, metrics
 from fetcher.core.clock import now_ms
 from fetcher.core.extraction import Message
 from fetcher.core.faults import Point, reach
 from fetcher.settings import load
-
-processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +39,7 @@ def services() -> Services:
 @metrics.log_metrics(capture_cold_start_metric=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
     """Publish the event of each message; only those that failed come back."""
-
-    def handle(record: SQSRecord) -> None:
-        message = queues.read(record.body)
-        about(message)
-        notify(services(), message)
-
-    return process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
+    return batches.handled(event, context, lambda message: notify(services(), message))
 
 
 def notify(services: Services, message: Message) -> None:

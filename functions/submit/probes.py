@@ -16,7 +16,7 @@ ALL_SECONDS = 25.0
 APPLICATION = "fetcher-probe"
 
 
-def probe(sources: Sources, stored: Stored, seconds: float = EACH_SECONDS) -> int:
+def probe(sources: Sources, stored: Stored, seconds: float) -> int:
     """Connect and hang up; return the milliseconds it took. Raises what the guard or the engine says."""
     began = time.monotonic()
     with sources.open(stored, seconds=seconds, application=APPLICATION):
@@ -31,7 +31,7 @@ def probe_all(sources: Sources, named: Mapping[str, Stored]) -> None:
     if not named:
         return
     threads = ThreadPoolExecutor(len(named), thread_name_prefix="probe")
-    started = {name: threads.submit(probe, sources, stored) for name, stored in named.items()}
+    started = {name: threads.submit(probe, sources, stored, EACH_SECONDS) for name, stored in named.items()}
     wait(started.values(), timeout=ALL_SECONDS)
     threads.shutdown(wait=False, cancel_futures=True)
     failed = {name: error for name, future in sorted(started.items()) if (error := _failure(future)) is not None}

@@ -18,7 +18,7 @@ from submit.caller import Caller, product_of
 from submit.connection_bodies import ConnectionBody, PatchBody
 from submit.context import IfNoneMatch, caller, place
 from submit.paging import Row
-from submit.probes import probe
+from submit.probes import EACH_SECONDS, probe
 from submit.problems import TooManyError, from_findings
 from submit.registered import etag, view
 from submit.schemas import SelectionBody
@@ -149,7 +149,7 @@ def test_connection(connection_id: str) -> Response[Any]:
         raise TooManyError("this connection was tested ten times within a minute", seconds)
     began = services().clock()
     try:
-        latency = probe(services().sources, stored)
+        latency = probe(services().sources, stored, EACH_SECONDS)
     except FetcherError as error:
         body = {"status": "failure", "reason": error.family, "code": error.code, "message": error.message}
         return answer(200, {**body, "latencyMs": services().clock() - began})

@@ -5,33 +5,47 @@ The widgets are those of the deployed dashboard, the numbers those in the functi
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3
+import psycopg
 from rich.console import Console
 
+from fetcher.core.faults import ARMED, Point
 from infra.local import drawing, metrics, stack
 from infra.local.api import Answer, Api
 from infra.local.demo import register
 from infra.local.places import ROOT, Place, StackError
 
 PICTURE = ROOT / "docs" / "dashboard.svg"
-PARAMETERS = {"MaxResultBytes": str(8 * 2**20)}
-"""Small enough for the largest table of the sample to be over it."""
+PARAMETERS = {"MaxResultBytes": str(24 * 2**20), "LeaseSeconds": "10"}
+"""The sample's largest table is over the bound, behind two parts; a take-over comes soon enough to be seen."""
 
-JOBS = 40
+REQUESTS = 44
 PAUSE = 0.8
 """Seconds between two posts."""
 PATIENCE = 240
 """Seconds until every job must have ended."""
 
 ACCOUNTS, INVOICES, TOO_MUCH, UNKNOWN = "public.accounts", "accounting.invoices", "public.movements", "public.absent"
-FATES = (ACCOUNTS, INVOICES, UNKNOWN, "again", ACCOUNTS, INVOICES, "cancel", TOO_MUCH, INVOICES, "retry")
+SLOW, ROLLED_BACK = "public.slow", "public.rolled_back"
+FATES = (ACCOUNTS, "again", SLOW, SLOW, UNKNOWN, INVOICES, "cancel", TOO_MUCH, ROLLED_BACK, INVOICES, "retry")
 """Tables to read, and things to do beside reading one."""
+
+ONE_READER = "one_reader"
+VIEWS = """
+CREATE VIEW public.slow AS SELECT n, pg_sleep(0.1)::text AS s FROM generate_series(1, 30) n;
+CREATE FUNCTION public.unlucky() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+    IF random() < 0.5 THEN RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF;
+    RETURN 1;
+END $$;
+CREATE VIEW public.rolled_back AS SELECT public.unlucky() AS n;
+"""
+"""Of the first, `one_reader` lets nobody read while somebody does; the second one's every other read is rolled back."""
 
 
 def run(place: Place, picture: Path = PICTURE) -> None:
@@ -40,8 +54,12 @@ def run(place: Place, picture: Path = PICTURE) -> None:
     console.print("Starting the stack")
     with stack.running(place, PARAMETERS) as description:
         api, session = Api(description["apiUrl"]), stack.session(place)
-        register(api, "my_postgres", description["databases"]["my_postgres"])
-        console.print(f"Submitting {JOBS} jobs, some to fail")
+        database = description["databases"]["my_postgres"]
+        _views(database)
+        register(api, "my_postgres", database)
+        register(api, ONE_READER, database, limits={"maxWorkers": 1})
+        _kill_one(session.client("lambda", endpoint_url=description["endpointUrl"]), place.folder / "killed")
+        console.print(f"Posting {REQUESTS} requests, some to fail")
         jobs = set(_submitted(api))
         _until_ended(api, jobs)
         found = _measured(session.client("logs", endpoint_url=description["endpointUrl"]), len(jobs))
@@ -50,10 +68,24 @@ def run(place: Place, picture: Path = PICTURE) -> None:
     console.print(f"{picture.relative_to(ROOT)}: {len(found)} samples, {picture.stat().st_size:,} bytes")
 
 
+def _views(at: Mapping[str, Any]) -> None:
+    """Add to the sample what makes a job wait, and what makes it try again."""
+    names = {"host": at["host"], "port": at["port"], "dbname": at["database"]}
+    with psycopg.connect(**names, user=at["user"], password=at["password"], autocommit=True) as connection:
+        connection.execute(VIEWS.encode())
+
+
+def _kill_one(functions: Any, flag: Path) -> None:
+    """Let the first worker that has stored a part die, once; another goes on behind it when the lease is over."""
+    [extract] = [each for each in functions.list_functions()["Functions"] if each["Handler"] == "extract.app.handler"]
+    variables = {**extract["Environment"]["Variables"], ARMED: f"{Point.PART_STORED}:{flag}"}
+    functions.update_function_configuration(FunctionName=extract["FunctionName"], Environment={"Variables": variables})
+
+
 def _submitted(api: Api) -> Iterator[str]:
     """Post the jobs, a few each second, and yield their ids."""
     body, failed = _request(ACCOUNTS), ""
-    for fate in islice(cycle(FATES), JOBS):
+    for fate in islice(cycle(FATES), REQUESTS):
         time.sleep(PAUSE)
         if fate == "again":
             yield _accepted(api.post("/v1/fetcher", body))
@@ -71,7 +103,8 @@ def _submitted(api: Api) -> Iterator[str]:
 
 def _request(table: str) -> dict[str, Any]:
     metadata = {"source": "payments", "correlationId": uuid4().hex}
-    return {"dataRequest": {"mappedFields": {"my_postgres": {table: ["*"]}}}, "metadata": metadata}
+    datasource = ONE_READER if table == SLOW else "my_postgres"
+    return {"dataRequest": {"mappedFields": {datasource: {table: ["*"]}}}, "metadata": metadata}
 
 
 def _asked_by(api: Api, job_id: str) -> dict[str, Any]:

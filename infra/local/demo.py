@@ -104,7 +104,7 @@ def _extract(demo: Demo) -> None:
         _submit_again(demo, job_id)
 
 
-def register(api: Api, name: str, database: dict[str, Any]) -> str:
+def register(api: Api, name: str, database: dict[str, Any], **more: Any) -> str:
     """Register a database of the stack for the product `payments`, and return the connection's id."""
     body = {
         "configName": name,
@@ -115,6 +115,7 @@ def register(api: Api, name: str, database: dict[str, Any]) -> str:
         "userName": database["user"],
         "password": database["password"],
         **({"metadata": {"directConnection": "true"}} if database["kind"] == "mongodb" else {}),
+        **more,
     }
     answer = api.post("/v1/management/connections", body, x_product_name="payments")
     _expect(answer, 201)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fetcher.engines import engine
+from fetcher.engines.sqlserver import SQLServerSession
 from fetcher.model import Secret
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
@@ -61,6 +62,14 @@ def test_mysql_limits_a_statement_and_only_reads(sources: Callable[[str], Source
     assert SECONDS - 20 < float(seen.pop("max_statement_time")) <= SECONDS
     assert SECONDS - 20 <= int(seen.pop("net_write_timeout")) <= SECONDS
     assert seen == {"tx_isolation": "REPEATABLE-READ", "time_zone": "+00:00"}
+
+
+def test_sql_server_limits_a_statement_by_the_driver(sources: Callable[[str], Source]) -> None:
+    """R-002-88: the server has no such setting of a session; the driver cancels there, a second after the watchdog."""
+    source = sources("sqlserver")
+    with engine("sqlserver").connect(source.to, source.secret, seconds=SECONDS, application=APPLICATION) as session:
+        assert isinstance(session, SQLServerSession)
+        assert SECONDS - 20 < session._session.connection.timeout <= SECONDS + 1
 
 
 def test_a_name_that_is_longer_than_a_server_takes_is_cut_and_not_refused(source: Source) -> None:

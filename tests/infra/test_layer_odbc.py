@@ -32,7 +32,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_driver_loads_from_the_layer_and_from_nothing_else(layer: Path) -> None:
-    """As in Lambda, where `/opt/lib` is on the loader's path: a closed port is answered by Microsoft's driver."""
+    """R-AWS-6. `/opt/lib` is on the loader's path in Lambda: a closed port is answered by Microsoft's driver."""
     driver = next((layer / "lib").glob("libmsodbcsql-18*"))
     env = {"LD_LIBRARY_PATH": str(layer / "lib"), "ODBCSYSINI": str(layer / "etc"), "PATH": os.environ["PATH"]}
     done = subprocess.run(

@@ -1,11 +1,13 @@
 """The functions: what each is told, what calls it, and where it runs."""
 
 import inspect
+import re
 
 import pytest
 
 from fetcher import settings as settings_module
 from fetcher.settings import load
+from submit.probes import ALL_SECONDS
 from tests.template import FUNCTIONS, Deployment, deployed
 
 COMMON = {"FETCHER_STAGE", "FETCHER_MAIN_TABLE"}
@@ -106,8 +108,8 @@ def test_extract_has_a_quarter_of_an_hour_and_room_for_the_spool(aws: Deployment
 
 
 def test_submit_answers_before_the_gateway_gives_up(aws: Deployment) -> None:
-    """R-AWS-9."""
-    assert aws.properties("SubmitFunction")["Timeout"] == 29
+    """R-000-67, R-AWS-9: probes leave four seconds of the function's time for a cold start and all checks."""
+    assert aws.properties("SubmitFunction")["Timeout"] == ALL_SECONDS + 4 == 29
     assert aws.properties("ApiIntegration")["TimeoutInMillis"] == 30000
 
 
@@ -115,6 +117,14 @@ def test_the_sweeper_runs_every_minute(aws: Deployment) -> None:
     [rule] = [rule for rule in aws.of_type("AWS::Events::Rule").values() if "ScheduleExpression" in rule]
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert rule["Targets"][0]["Arn"] == "${SweeperFunction.Arn}"
+
+
+def test_by_default_a_job_whose_message_was_lost_is_sent_within_two_minutes(aws: Deployment) -> None:
+    """R-000-74: when it is due, and the sweep after that, whose own time is bounded too."""
+    dispatched = float(aws.properties("SubmitFunction")["Environment"]["Variables"]["FETCHER_DISPATCH_SECONDS"])
+    [rule] = [rule for rule in aws.of_type("AWS::Events::Rule").values() if "ScheduleExpression" in rule]
+    [minutes] = re.findall(r"^rate\((\d+) minutes?\)$", rule["ScheduleExpression"])
+    assert dispatched + 60 * int(minutes) + 30 <= 120
 
 
 @pytest.mark.parametrize(

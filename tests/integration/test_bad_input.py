@@ -3,12 +3,14 @@
 import copy
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.rig import SUBMIT, Answer, Rig
+from tests.faultproxy import faulty
+from tests.rig import SUBMIT, Answer, Rig, until
 
 pytestmark = pytest.mark.stack
 
@@ -19,6 +21,8 @@ GOOD: dict[str, Any] = {
 MAPPED = "/dataRequest/mappedFields"
 TABLE = f"{MAPPED}/my_postgres/public.accounts"
 FILTERS = "/dataRequest/filters"
+TERMINATE = b"X\0\0\0\4"
+"""What a client of PostgreSQL says last."""
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -198,14 +202,24 @@ def test_a_body_that_is_no_text_is_refused(service: Rig, body: str) -> None:
 
 
 def test_one_unreachable_connection_refuses_all_and_the_others_are_closed(service: Rig) -> None:
-    """R-000-65, R-000-67: named, and no session of ours stays open anywhere."""
-    if service.register("closed_port", port=1).status not in {201, 409}:
-        pytest.fail("the connection could not be registered")
-    body = changed(lambda b: mapped(b).update(closed_port={"t": ["*"]}))
-    answer = service.post(body)
+    """R-000-65, R-000-67: it is named; the two others were talked to, and were told that it is over.
+
+    One of them comes before and one behind it in order.
+    """
+    at = service.stack["databases"]["my_postgres"]
+    with faulty(at["host"], at["port"]) as before, faulty(at["host"], at["port"]) as behind:
+        ports = {"a_source": before.port, "closed_port": 1, "my_other": behind.port}
+        assert {service.register(name, port=port).status for name, port in ports.items()} == {201}
+        for proxy in (before, behind):
+            assert (proxy.passed, bytes(proxy.heard)) == (0, b""), "a source was asked before there was a job"
+        answer = service.post(changed(lambda b: mapped(b).update({name: {"t": ["*"]} for name in ports})))
+        for proxy in (before, behind):
+            until(partial(proxy.heard.endswith, TERMINATE), "the end of a session")
+            assert proxy.passed > 0
     refused(service, answer, 400, "FET-1040", f"{MAPPED}/closed_port")
+    assert service.waiting("FETCHER_WORK_QUEUE_URL") == 0
     assert "password" not in answer.text
-    assert service.stack["databases"]["my_postgres"]["password"] not in answer.text
+    assert at["password"] not in answer.text
 
 
 def test_a_connection_without_a_product_header_is_refused(service: Rig) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from fetcher.errors import ACTIONS, SCHEMA_VALIDATION
+from tests.faultproxy import faulty
 from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.stack
 MIB = 1024 * 1024
 LIMIT = 256 * MIB
 ROWS = 100_000
+FIVE = ("e_1", "e_2", "e_3", "e_4", "e_waits")
+READS = b"OFFSET 0) rows"
+"""How a read of a view without a key ends, and nothing else that is asked."""
 UNHURRIED = {"FETCHER_LEASE_SECONDS": "60", "FETCHER_HEARTBEAT_SECONDS": "1"}
 """Nobody dies here, and a busy machine may keep a heartbeat waiting for longer than a lease of seconds."""
 
@@ -172,16 +176,47 @@ def test_a_bad_selection_fails_the_job_with_the_safe_text(service: Rig, tables: 
     }
 
 
+def broken_and_endless(service: Rig) -> None:
+    """Make a view that fails in its fifth row, and one that does not end."""
+    view(service, "broken", "SELECT 1 / (n - 5) AS n FROM generate_series(1, 10) n")
+    view(service, "endless", "SELECT n, repeat('x', 1000) AS text FROM generate_series(1, 100000000) n")
+
+
 def test_one_failing_datasource_stops_the_others(service: Rig) -> None:
     """R-000-70: running reads are cancelled at the source, and no partial result exists."""
     assert service.register("bad_one").status in {201, 409}
-    view(service, "endless", "SELECT n, repeat('x', 1000) AS text FROM generate_series(1, 100000000) n")
-    view(service, "broken", "SELECT 1 / (n - 5) AS n FROM generate_series(1, 10) n")
+    broken_and_endless(service)
     job_id = posted(service, {"endless": ["*"]}, "fail fast", bad_one={"broken": ["*"]})
     job, _ = worked(service, job_id)
     assert (job["status"], job["error"]["datasource"], job["error"]["table"]) == ("failed", "bad_one", "broken")
     assert active_queries(service, job_id) == 0
     assert not [key for key in service.objects() + service.uploads() if job_id in key]
+
+
+def test_a_datasource_that_waits_behind_a_failed_one_is_never_read(service: Rig) -> None:
+    """R-000-70: four of five are read at once; when one of them fails, the fifth has not been asked for a row."""
+    at = service.stack["databases"]["my_postgres"]
+    view(service, "small", "SELECT 1 AS n")
+    broken_and_endless(service)
+    with faulty(at["host"], at["port"]) as proxy:
+        ports = {name: proxy.port if name == "e_waits" else at["port"] for name in FIVE}
+        assert {service.register(name, port=port).status for name, port in ports.items()} == {201}
+        calm, _ = worked(service, five(service, "calm", {}))
+        assert calm["status"] == "completed"
+        assert READS in proxy.heard
+        proxy.heard.clear()
+        job_id = five(service, "one fails", {"e_2": "broken", "e_3": "endless", "e_4": "endless", "e_1": "endless"})
+        job, _ = worked(service, job_id)
+        assert (job["status"], job["error"]["datasource"]) == ("failed", "e_2")
+        assert proxy.heard
+        assert READS not in proxy.heard
+    assert active_queries(service, job_id) == 0
+    assert not [key for key in service.objects() + service.uploads() if job_id in key]
+
+
+def five(service: Rig, name: str, views: Mapping[str, str]) -> str:
+    """Post a job over five datasources, each with one view."""
+    return service.posted({each: {views.get(each, "small"): ["*"]} for each in FIVE}, name)
 
 
 def test_the_clock_ends_a_job_at_the_source_too(service: Rig) -> None:

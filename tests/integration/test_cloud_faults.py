@@ -6,6 +6,7 @@ records, so an operation without a case fails the suite.
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from infra.local.places import ROOT
 from tests.cloud import EVENTS, Cloud, expiring
 from tests.cloudcases import COMMON, OPERATIONS, SPECIAL, Case, Spot, chosen, every_fault, every_spot, some_faults
 from tests.cloudproxy import Fault, Kind
-from tests.rig import EXTRACT
-from tests.scenarios import WAYS, Way, clouded, played, with_hourly
+from tests.metrics import written
+from tests.rig import EXTRACT, NOTIFY
+from tests.scenarios import WAYS, Way, clouded, played, posted, with_hourly
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -38,6 +41,15 @@ LEAVE_A_SLOT = (
 
 KEPT = ("secretsmanager:GetSecretValue",)
 """What a process asks for once in minutes."""
+
+SMALL_JOB = (ROOT / "docs" / "operations.md").read_text().partition("**A small job**")[2].partition("A large one")[0]
+COSTS = re.compile(r"(\d+|two)\s(writes of one item|transactions|reads|messages|objects|calls of KMS|event)\b")
+SPELLED = {"two": "2"}
+
+ASKED_TWICE = {
+    "dataRequest": {"mappedFields": {"my_postgres": {"public.accounts": ["id"]}}},
+    "metadata": {"source": "payments", "correlationId": "asked twice"},
+}
 
 Faults = Mapping[str, Sequence[Fault]]
 
@@ -107,6 +119,43 @@ def _nothing_stays(at: Cloud, job_id: str, faults: Faults) -> None:
         assert not [key for key in at.uploads() if job_id in key]
     if not spoilt & set(LEAVE_A_SLOT):
         assert not at.held(job_id)
+
+
+def test_each_service_writes_the_metrics_that_alarms_and_dashboard_are_made_for(at: Cloud, calm: Calm) -> None:
+    """B-53: after jobs of every fate, each is in the log of its own service, under its own dimensions, and no other."""
+    assert at.post(ASKED_TWICE).status == 202
+    assert at.post(ASKED_TWICE).status == 200
+    at.drained(EXTRACT)
+    found = {
+        (sample.dimensions["service"].removeprefix(f"{at.name}-"), sample.name, tuple(sorted(sample.dimensions)))
+        for sample in at.measured
+    }
+    assert found == written()
+
+
+def test_a_small_job_makes_as_many_calls_as_the_operators_page_says(at: Cloud, calm: Calm) -> None:
+    """Heartbeats come by time and are counted apart there; how many items a transaction has: test_extractions."""
+    _drained(at)  # what others left
+    at.arm({})
+    posted(at, WAYS["small"])
+    _drained(at)
+    seen = [name for proxy in at.proxies.values() for name in proxy.seen if not name.endswith(" beat")]
+    calls = Counter(name.partition(" ")[0].partition(":")[2] for name in seen)
+    found = {
+        "writes of one item": calls["UpdateItem"] + calls["PutItem"],
+        "transactions": calls["TransactWriteItems"],
+        "reads": calls["GetItem"] + calls["Query"],
+        "messages": calls["SendMessage"],
+        "objects": calls["PutObject"],
+        "calls of KMS": calls["Decrypt"],
+        "event": calls["PutEvents"],
+    }
+    assert found == {what: int(SPELLED.get(number, number)) for number, what in COSTS.findall(SMALL_JOB)}
+
+
+def _drained(at: Cloud) -> None:
+    at.drained(EXTRACT)
+    at.drained(NOTIFY)
 
 
 def test_every_operation_has_a_case(calm: Calm) -> None:

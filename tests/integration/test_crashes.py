@@ -18,6 +18,10 @@ LARGE = {"public.movements": ["*"]}
 """Over 8 MiB, so that it is stored in parts."""
 
 LEASE_SECONDS = 2
+BLOCK = 256 // 8 + 2
+"""Part numbers of one worker, by the bound of 256 MiB."""
+LAST_WRITER = 10_000 // BLOCK - 1
+"""How many workers had an upload after which no other has room in it."""
 MARGIN_SECONDS = 60
 """Of the Lambda's time, kept for the hand-over; what is above it is an attempt's."""
 
@@ -122,12 +126,36 @@ def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     assert job["status"] == "completed", job
     assert job["attempts"] >= 10
     assert service.result(job) == calm
+    [datasource] = manifest(service, job_id)["datasources"]
+    assert datasource["snapshots"] >= 5
+    assert datasource["tables"][0]["rows"] == job["rowCount"] == 14_500
+    assert event_ids(service, job_id) == [f"fetcher.job.completed.{job_id}"]
 
 
 def checkpointed(service: Rig, job_id: str) -> int:
     """Parts that are stored and known."""
     found = service.record(job_id).get("checkpoint", {}).get("M", {})
     return len(found.get("parts", {"L": []})["L"])
+
+
+@pytest.mark.parametrize(("writer", "attempts"), [(LAST_WRITER - 1, 2), (LAST_WRITER, 1)])
+def test_part_numbers_never_go_beyond_what_s3_takes(
+    service: Rig, undisturbed: dict[str, bytes], writer: int, attempts: int
+) -> None:
+    """R-AWS-7: the last worker whose block of numbers fits goes on; the next one begins a new upload."""
+    job_id = posted(service, LARGE, f"writer {writer}")
+    killed(service, job_id, Point.PART_STORED)
+    known = service.record(job_id)
+    service.dynamodb.update_item(
+        TableName=service.env["FETCHER_MAIN_TABLE"],
+        Key={name: known[name] for name in ("PK", "SK")},
+        UpdateExpression="SET writer = :w",
+        ExpressionAttributeValues={":w": {"N": str(writer)}},
+    )
+    assert finished(service, job_id) == undisturbed["large"]
+    assert manifest(service, job_id)["datasources"][0]["snapshots"] == attempts
+    gone_on = service.record(job_id)["result"]["M"]["path"] == known["checkpoint"]["M"]["key"]
+    assert gone_on == (attempts == 2)
 
 
 def test_a_changed_connection_is_read_from_the_beginning(service: Rig, undisturbed: dict[str, bytes]) -> None:
@@ -140,7 +168,7 @@ def test_a_changed_connection_is_read_from_the_beginning(service: Rig, undisturb
 
 
 def test_a_live_lease_is_not_taken(service: Rig) -> None:
-    """R-000-68, R-000-69: the second delivery has no effect while the first one's lease lives."""
+    """R-000-60, 68, 69: it is `processing`; a second delivery has no effect while the first one's lease lives."""
     job_id = posted(service, SMALL, "live lease")
     killed(service, job_id, Point.CLAIMED)
     again = service.invoke(EXTRACT, work_event(job_id))

@@ -56,7 +56,7 @@ def ended_once(at: Cloud, job_id: str, status: str = "completed") -> None:
 
 @pytest.mark.parametrize("operation", WORKING)
 def test_everything_that_comes_while_a_worker_works_has_no_effect(at: Cloud, another: Envelope, operation: str) -> None:
-    """R-000-68, R-AWS-10: visibility that ran out, a sweep, a dead letter and a notification at that very moment."""
+    """R-000-60, R-000-68, R-AWS-10: visibility that ran out, a sweep, a dead letter and a notification just then."""
     job_id = posted(at, WAYS["parts"])
     proxy = at.proxies[EXTRACT]
     proxy.arm(Fault(operation, "held", calls=None))

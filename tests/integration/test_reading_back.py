@@ -168,7 +168,7 @@ def test_a_manifest_that_no_answer_can_hold_says_where_it_is(service: Rig) -> No
 
 
 def test_a_job_that_runs_has_no_result_yet_and_asks_to_be_polled(service: Rig) -> None:
-    """R-000-59, design §2: 409 until completed, with a poll hint."""
+    """R-000-59, design §2: 409 until completed, with a poll hint; and its message is on the queue."""
     answer = service.post(
         {
             "dataRequest": {"mappedFields": {"my_postgres": {"public.accounts": ["name"]}}},
@@ -181,7 +181,9 @@ def test_a_job_that_runs_has_no_result_yet_and_asks_to_be_polled(service: Rig) -
     for method in ("GET", "DELETE"):
         refused = service.http(method, f"{path}/result")
         assert (refused.status, refused.json()["code"]) == (409, "FET-2005")
-    service.work()
+    assert service.waiting("FETCHER_WORK_QUEUE_URL") == 1
+    assert service.work() is not None
+    assert service.http("GET", path).json()["status"] == "completed"
 
 
 def test_a_connection_is_shown_without_its_secret_and_kept_while_in_use(service: Rig) -> None:

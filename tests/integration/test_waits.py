@@ -165,7 +165,7 @@ def test_a_wait_beyond_what_a_job_may_wait_ends_it(service: Rig) -> None:
 
 
 def test_tries_are_counted_over_all_attempts(service: Rig) -> None:
-    """Design §8: neither a crash nor a take-over gives new tries; the fifth in vain ends the job."""
+    """R-002-59, design §8: neither a crash nor a take-over gives new tries; the fifth in vain ends the job."""
     with source(service) as connection:
         connection.execute(FAILING.encode())
     view(service, "rolled back", "SELECT public.rolled_back() AS n FROM generate_series(1, 3)")

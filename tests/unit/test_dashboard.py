@@ -7,11 +7,13 @@ from xml.etree import ElementTree
 
 import yaml
 
+from fetcher.errors import ACTIONS
 from infra.local import drawing, metrics
 from infra.local.dashboard import PICTURE
 from infra.local.metrics import Sample
 from infra.local.places import TEMPLATE
 
+FAMILIES = sorted(ACTIONS)
 START = 1_800_000_000_000
 
 
@@ -97,9 +99,14 @@ def test_the_committed_picture_has_every_widget_and_metric_of_the_template() -> 
 
 
 def test_the_committed_picture_is_of_a_run_that_adds_up() -> None:
-    """Every job that was made ended, completed or failed, and each end was published."""
+    """Every job that was made ended, completed or failed, and each end was published.
+
+    Nothing that a job can be counted for is missing: a duplicate, a retry, a wait, a new try, a take-over, a sweep.
+    """
     counted = dict(re.findall(r">([\w]+): ([0-9]+)</text>", PICTURE.read_text()))
-    failed = sum(int(counted.get(family, 0)) for family in ("invalid", "limit", "canceled", "unavailable", "internal"))
+    failed = sum(int(counted.get(family, 0)) for family in FAMILIES)
+    for name in ("JobsDuplicate", "JobsRetried", "Waits", "Retries", "Resumed", "Swept"):
+        assert int(counted[name]) > 0, name
     assert int(counted["JobsCreated"]) == int(counted["JobsCompleted"]) + failed
     assert failed > 0
     assert int(counted["EventsPublished"]) == int(counted["JobsCreated"])

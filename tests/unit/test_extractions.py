@@ -1,5 +1,7 @@
 """Accepting, claiming and ending in a table: who wins, and what the losers learn."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,7 @@ from fetcher.core.request import MAX_METADATA_BYTES
 from fetcher.core.shapes import LONGEST
 from fetcher.errors import CanceledError, FetcherError, LostClaimError, Where
 from fetcher.model import Limits
+from submit.accepting import INLINE_BYTES
 from tests.unit.conftest import START, Clock
 
 LEASE, WINDOW, DISPATCH = 60_000, 300_000, 30_000
@@ -388,17 +391,37 @@ def test_the_largest_event_is_an_entry(table: Extractions, client: Any, clock: C
 
 
 def test_a_transaction_of_the_widest_job_is_far_from_its_bound(table: Extractions, client: Any, clock: Clock) -> None:
-    """R-AWS-3: at most 100 actions; ten datasources have thirteen at the start and twelve at the end."""
-    actions: list[int] = []
+    """R-AWS-3: at most 100 actions and 4 MB; ten datasources have thirteen actions at the start and twelve at the end.
+
+    The largest body that is not kept in S3 is one of its items, of 400 KB at most.
+    """
+    transactions: list[list[Any]] = []
     client.meta.events.register(
         "provide-client-params.dynamodb.TransactWriteItems",
-        lambda params, **_: actions.append(len(params["TransactItems"])),
+        lambda params, **_: transactions.append(params["TransactItems"]),
     )
-    connections = {f"d{number}": f"c{number}" for number in range(Limits().datasources)}
-    made = table.accept(replace(job("a", clock), connections=connections), None)
+    metadata = dumps({"source": "payments", "x": "\U0001f389" * 2_000})
+    made = table.accept(
+        replace(
+            job("a", clock, "t" * 256),
+            connections={f"{number:0100}": f"{number:036}" for number in range(Limits().datasources)},
+            metadata=metadata,
+            request="x" * INLINE_BYTES,
+        ),
+        None,
+    )
     assert isinstance(made, Extraction)
     table.terminate(made, Failed(FetcherError("x")), claimed=False)
-    assert actions == [13, 12]
+    assert [len(actions) for actions in transactions] == [13, 12]
+    for actions in transactions:
+        assert sum(map(written, actions)) < 4_000_000 // 10
+        assert max(map(written, actions)) < 400_000 // 3
+    assert max(map(written, transactions[0])) > INLINE_BYTES
+
+
+def written(action: Mapping[str, Any]) -> int:
+    """More bytes than DynamoDB counts for an action: its type names, conditions and quotes too."""
+    return len(json.dumps(action, ensure_ascii=False).encode())
 
 
 @pytest.mark.parametrize("number", ["1e400", "1.10", "-0", "0.12345678901234567890"])

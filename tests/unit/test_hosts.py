@@ -185,6 +185,7 @@ def test_digits_in_a_name_are_no_disguise(host: str) -> None:
 
 @pytest.mark.parametrize("error", [socket.gaierror(-2, "unknown"), socket.gaierror(-3, "again"), TimeoutError()])
 def test_a_name_that_does_not_resolve_is_unavailable(error: OSError) -> None:
+    """R-002-59: so it is one of the tries."""
     with pytest.raises(UnavailableError) as caught:
         checked_address("db.example", (), loopback_allowed=False, resolve=fails(error))
     assert caught.value.__cause__ is error

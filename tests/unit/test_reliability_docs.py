@@ -74,7 +74,7 @@ def rendered_aws() -> str:
     ("kind", "table"), [pytest.param(*found, id=f"{found[0]} {found[1].codes}") for found in tables()]
 )
 def test_every_table_of_errors_is_shown_as_it_is(kind: str, table: Table) -> None:
-    """R-002-59, R-002-60, R-002-63: what is tried again, by code, with its source."""
+    """R-002-59, R-002-63: what is tried again, by code, with its source."""
     assert rendered(kind, table) in PAGE
 
 

@@ -25,10 +25,24 @@ LATER: Mapping[str, str] = {
     "R-002-8": RUNS,
     "R-002-57": HTTP,
     "R-002-58": HTTP,
+    "R-002-60": HTTP,
     "R-002-61": HTTP,
     "R-002-62": HTTP,
 }
 """What nothing here can show yet, with the reason."""
+
+PARTLY: Mapping[str, str] = {
+    "R-002-59": HTTP,
+    "R-002-63": "a deadlock and a refused connection are shown by their class, which alone decides that a job goes on"
+    " from its checkpoint; that it does so, by a wire that is cut: a read that only shares its locks is in no deadlock",
+    "R-002-84": "pages are bounded by bytes, on every kind; a number of rows is one more bound on Oracle alone (5,000)",
+    "R-002-85": "of Oracle the batches are shown: no other process, whose memory could be measured, reaches its fake;"
+    " MongoDB's stand-in is too slow for a million documents: 20,000",
+    "R-002-86": RUNS,
+    "R-002-87": RUNS,
+    "R-AWS-5": "sealing has no time of its own: the whole last minute is for it and for the hand-over",
+}
+"""Of these lines a part is not shown, with the reason; the rest is."""
 
 _NUMBERS = r"\d+(?:\.\.\d+)?"
 NAMED = re.compile(rf"\bR-(\d{{3}}|AWS)-({_NUMBERS}(?:, {_NUMBERS})*)\b")
@@ -50,7 +64,12 @@ def named() -> set[str]:
 def test_every_requirement_has_a_test_that_names_it_or_belongs_to_later_work() -> None:
     """And none is both: what a test shows is no longer for later."""
     assert REQUIREMENTS - named() == set(LATER)
-    assert all(len(reason) > 20 for reason in LATER.values())
+    assert all(len(reason) > 20 for reason in (*LATER.values(), *PARTLY.values()))
+
+
+def test_what_is_shown_in_part_is_shown_by_a_test() -> None:
+    """Else it would belong to later work as a whole."""
+    assert set(PARTLY) <= named() & REQUIREMENTS
 
 
 def test_requirements_are_found_alone_in_ranges_and_in_lists() -> None:

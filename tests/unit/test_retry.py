@@ -22,7 +22,7 @@ def test_the_bounds_double_from_1_second_to_10() -> None:
 
 
 def test_five_tries_have_four_waits() -> None:
-    """R-002-49: after the fifth there is none, whatever the source asks for."""
+    """R-002-49, R-002-59: after the fifth there is none, whatever the source asks for."""
     waits = [wait_after(failed, PLAIN, most) for failed in range(1, 7)]
     assert waits == [1, 2, 4, 8, None, None]
     assert wait_after(STANDARD.tries, UnavailableError("later", retry_after=1)) is None

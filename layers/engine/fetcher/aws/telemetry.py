@@ -57,6 +57,11 @@ def about(message: Message) -> None:
     logger.append_keys(extraction_id=message.extraction_id, tenant=message.tenant)
 
 
+def about_none() -> None:
+    """Name no job on further lines."""
+    logger.remove_keys(["extraction_id", "tenant"])
+
+
 PACKAGES = ("fetcher", "submit", "extract", "notify")
 
 
