@@ -30,15 +30,15 @@ LATER: Mapping[str, str] = {
 }
 """What nothing here can show yet, with the reason."""
 
-_NUMBERS = r"\d+(?:\.\.\d+)?"
+_NUMBERS = r"\d+(?:(?:\.\.|…)\d+)?"
 NAMED = re.compile(rf"\bR-(\d{{3}}|AWS)-({_NUMBERS}(?:, {_NUMBERS})*)\b")
 
 
 def read(text: str) -> Iterator[str]:
-    """Yield the requirements that a text names: `R-000-1`, `R-000-59..62`, and `R-000-2, 4, 10..12` for several."""
+    """Yield the requirements that a text names: `R-000-1`, `R-000-59..62` or `59…62`, and `R-000-2, 4, 10..12`."""
     for group, numbers in NAMED.findall(text):
         for number in numbers.split(", "):
-            first, _, last = number.partition("..")
+            first, _, last = number.replace("…", "..").partition("..")
             yield from ids(group, range(int(first), int(last or first) + 1))
 
 
@@ -55,8 +55,10 @@ def test_every_requirement_has_a_test_that_names_it_or_belongs_to_later_work() -
 
 def test_requirements_are_found_alone_in_ranges_and_in_lists() -> None:
     """A pattern that finds too much or nothing would prove nothing."""
-    text = "§13.8-1; R-000-1, 59..61, 71; B-08. R-AWS-9. R-002-83..84: 12 rows, R-002-4, R-AWS-10; R-9-1."
+    text = (
+        "§13.8-1; R-000-1, 59..61, 71; B-08. R-AWS-9. R-002-83..84: 12 rows, R-002-4, R-AWS-10; R-9-1; R-002-7…8, 10."
+    )
     assert list(read(text)) == [
         *("R-000-1", "R-000-59", "R-000-60", "R-000-61", "R-000-71"),
-        *("R-AWS-9", "R-002-83", "R-002-84", "R-002-4", "R-AWS-10"),
+        *("R-AWS-9", "R-002-83", "R-002-84", "R-002-4", "R-AWS-10", "R-002-7", "R-002-8", "R-002-10"),
     ]
