@@ -23,7 +23,7 @@ from infra.local.metrics import Sample, samples
 from infra.local.places import ROOT
 from tests.cloudproxy import Call, CloudProxy, Fault, between
 from tests.envelope import Envelope, Report
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, QUEUES, SUBMIT, SWEEPER, Rig, sqs_event
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, QUEUES, SUBMIT, SWEEPER, Rig, every, sqs_event
 from tests.stack import Stack
 
 HANDLERS = (SUBMIT, SWEEPER, EXTRACT, DEAD_LETTER, NOTIFY)
@@ -289,6 +289,28 @@ def expiring() -> tuple[list[str], bool]:
     rules = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Status"] == "Enabled"]
     prefixes = [rule["Prefix"] for rule in rules if "ExpirationInDays" in rule]
     return prefixes, any("AbortIncompleteMultipartUpload" in rule and "Prefix" not in rule for rule in rules)
+
+
+def objects_of(items: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The objects that the items of a job, by their sort keys, name: body; result and manifest, unless erased."""
+    record = items["META"]
+    result = record.get("result", {}).get("M", {}) if "deletedAt" not in record else {}
+    found = [result.get("path"), result.get("manifestPath"), items["REQUEST"].get("requestKey")]
+    return {each["S"] for each in found if each is not None}
+
+
+def of_one_request(at: Rig, job_id: str) -> list[str]:
+    """The jobs that were made of a job's request, itself included."""
+    records = every(
+        at.dynamodb,
+        "scan",
+        "Items",
+        TableName=at.env["FETCHER_MAIN_TABLE"],
+        ConsistentRead=True,
+        FilterExpression="requestHash = :its",
+        ExpressionAttributeValues={":its": at.record(job_id)["requestHash"]},
+    )
+    return [record["extractionId"]["S"] for record in records]
 
 
 @contextmanager

@@ -180,7 +180,7 @@ class Rig:
 
     def items(self) -> list[dict[str, Any]]:
         """Everything in the main table."""
-        return list(self.dynamodb.scan(TableName=self.env["FETCHER_MAIN_TABLE"], ConsistentRead=True)["Items"])
+        return every(self.dynamodb, "scan", "Items", TableName=self.env["FETCHER_MAIN_TABLE"], ConsistentRead=True)
 
     def record(self, job_id: str) -> dict[str, Any]:
         """The stored record of a job."""
@@ -193,17 +193,6 @@ class Rig:
     def due(self, job_id: str) -> list[dict[str, Any]]:
         """What of a job the sweeper would look at, now or later."""
         return [item for item in self.items() if "GSI2PK" in item and job_id in item["PK"]["S"]]
-
-    def hasten(self, job_id: str) -> None:
-        """Let the time come at which the sweeper looks at what is due of a job."""
-        for item in self.due(job_id):
-            self.dynamodb.update_item(
-                TableName=self.env["FETCHER_MAIN_TABLE"],
-                Key={name: item[name] for name in ("PK", "SK")},
-                UpdateExpression="SET lookAt = :past",
-                ConditionExpression="attribute_exists(lookAt)",
-                ExpressionAttributeValues={":past": {"N": "1"}},
-            )
 
     def connection_id(self, name: str) -> str:
         """Find a connection by its name."""
@@ -240,13 +229,14 @@ class Rig:
 
     def objects(self) -> list[str]:
         """Every key in the bucket."""
-        listed = self.s3.list_objects_v2(Bucket=self.env["FETCHER_BUCKET"])
-        return [entry["Key"] for entry in listed.get("Contents", [])]
+        return [
+            each["Key"] for each in every(self.s3, "list_objects_v2", "Contents", Bucket=self.env["FETCHER_BUCKET"])
+        ]
 
     def uploads(self) -> list[str]:
         """Every multipart upload that is open."""
-        listed = self.s3.list_multipart_uploads(Bucket=self.env["FETCHER_BUCKET"])
-        return [entry["Key"] for entry in listed.get("Uploads", [])]
+        found = every(self.s3, "list_multipart_uploads", "Uploads", Bucket=self.env["FETCHER_BUCKET"])
+        return [each["Key"] for each in found]
 
     def waiting(self, queue: str) -> int:
         """Messages in a queue, seen or not."""
@@ -390,6 +380,12 @@ def until(happened: Callable[[], Any], what: str, seconds: float = 20) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def every(client: Any, operation: str, member: str, **asked: Any) -> list[dict[str, Any]]:
+    """Collect a member of all pages of an answer."""
+    pages = client.get_paginator(operation).paginate(**asked)
+    return [each for page in pages for each in page.get(member, [])]
 
 
 @contextmanager

@@ -35,7 +35,10 @@ HOURLY = "hourly"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A scenario: what is asked for, what happens before and after the queues are driven, and how the job ends."""
+    """A scenario: what is asked for, what happens before and after the queues are driven, and how the job ends.
+
+    `jobs` are made of its request: one, unless the caller asks for another.
+    """
 
     table: str
     play: Callable[[Cloud, str], None] = lambda at, job_id: None
@@ -43,6 +46,7 @@ class Way:
     ends: str = "completed"
     filters: Any = None
     connection: str = "my_postgres"
+    jobs: int = 1
 
 
 def _cancel(at: Cloud, job_id: str) -> None:
@@ -190,7 +194,7 @@ WAYS = {
     "waited for a slot": Way("small", _without_a_slot),
     "waited for the source": Way("cards", _used_up, connection=HOURLY),
     "renewed": Way("slow", _short_lease),
-    "tried again": Way("small", _stalled, after=_tried_again, ends="internal"),
+    "tried again": Way("small", _stalled, after=_tried_again, ends="internal", jobs=2),
 }
 
 

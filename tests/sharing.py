@@ -33,7 +33,7 @@ LASTS: Mapping[str, float] = {
     "tests/integration/test_crashes.py": 320,
     "tests/integration/test_duplicates.py": 220,
     "tests/integration/test_frozen.py": 210,
-    "tests/integration/test_kills_around.py": 390,
+    "tests/integration/test_kills_around.py": 520,
     "tests/integration/test_kills_parts.py": 700,
     "tests/integration/test_kills_worker.py": 420,
     "tests/integration/test_plugin_crm.py": 270,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from infra.local.places import ROOT
-from tests.cloud import EVENTS, Cloud, expiring
+from tests.cloud import EVENTS, Cloud, expiring, objects_of, of_one_request
 from tests.cloudcases import COMMON, OPERATIONS, SPECIAL, Case, Spot, chosen, every_fault, every_spot, some_faults
 from tests.cloudproxy import Fault, Kind
 from tests.metrics import written
@@ -86,6 +86,7 @@ def proven(at: Cloud, way: Way, job_id: str, ids: Sequence[str], faults: Faults)
     job = record["META"]
     completed = way.ends == "completed"
     assert job["status"]["S"] == ("completed" if completed else "failed"), job.get("error")
+    assert len(of_one_request(at, job_id)) == way.jobs
     assert set(ids) == {f"fetcher.job.{job['status']['S']}.{job_id}"}
     assert sorted(record) == ["META", "OUTBOX#TERMINAL", "REQUEST"]
     assert not {"lookAt", "GSI2PK", "leaseUntil"} & set(job)
@@ -109,11 +110,18 @@ def _result(at: Cloud, job: Mapping[str, Any]) -> str:
 
 
 def _nothing_stays(at: Cloud, job_id: str, faults: Faults) -> None:
-    """Whatever the job left is its result, or expires; an upload or a slot is left only where it may be."""
+    """What the job names is there, and nothing else when nothing failed, or when the caller had it erased.
+
+    Else, what a failure left is under a rule that lets it expire; an upload or a slot is left only where it may be.
+    """
+    items = at.items_of(job_id)
     prefixes, aborts = expiring()
     assert aborts
-    for key in at.objects():
-        assert key.startswith(tuple(prefixes)), key
+    objects, named = set(at.objects()), objects_of(items)
+    assert named <= objects
+    assert not {key for key in objects - named if not key.startswith(tuple(prefixes))}
+    if not faults or "deletedAt" in items["META"]:
+        assert not {key for key in objects - named if job_id in key}
     spoilt = {fault.operation for each in faults.values() for fault in each}
     if not spoilt & set(LEAVE_AN_UPLOAD):
         assert not [key for key in at.uploads() if job_id in key]

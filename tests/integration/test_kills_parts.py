@@ -2,13 +2,13 @@
 
 import pytest
 
+from tests.kills.cells import PARTS, Cell
 from tests.kills.matrix import Matrix
-from tests.kills.stories import PARTS, Cell
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.mark.parametrize("cell", PARTS, ids=str)
 def test_a_kill_changes_nothing(matrix: Matrix, cell: Cell) -> None:
-    """R-000-73, R-002-3, 4: same status, same bytes, one record, one event, no marker, slot or upload left."""
+    """R-000-73, R-002-3, 4: the same end of one job, its bytes and one event; what may stay, `MAY_STAY` says."""
     matrix.check(cell, "large", "one")

@@ -1,6 +1,7 @@
 """Plays what clients, queues and the sweeper's schedule do, with one handler armed to die."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ class Driver:
     folder: Path
     kill: Kill | None = None
     events: Counter[str] = field(default_factory=Counter)
+    job_id: str | None = None
+    """The story's job, once it is known."""
     _armed: dict[frozenset[tuple[str, str]], Envelope] = field(default_factory=dict)
 
     def __enter__(self) -> "Driver":
@@ -45,7 +48,7 @@ class Driver:
         return self._flag.exists()
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
-        """Run a handler once, in the armed process if it is the one to die."""
+        """Run a handler once, in the armed process if it is the one to die; what it held then runs out at once."""
         if self.kill is not None and handler == self.kill.handler and not self.killed:
             env = {**env, ARMED: f"{self.kill.point}:{self._flag}"}
         if not env:
@@ -53,7 +56,10 @@ class Driver:
         chosen = frozenset({("handler", handler), *env.items()})
         if chosen not in self._armed:
             self._armed[chosen] = self.service.envelope(handler, env)
-        return self._armed[chosen].invoke(event)
+        report = self._armed[chosen].invoke(event)
+        if report.outcome == "exited" and self.job_id is not None:
+            self.expire(self.job_id)
+        return report
 
     def send(self, method: str, path: str, body: Any = None, **env: str) -> Answer:
         """Send a request as a client does that asks again when it got no answer."""
@@ -85,11 +91,11 @@ class Driver:
 
         until(over, f"the end of {job_id}", LIMIT_SECONDS)
 
-    def sweep(self, job_id: str) -> None:
+    def sweep(self, job_id: str, **env: str) -> None:
         """Let the sweeper run; what one took that died is due again after a quarter of an hour, which is now."""
         if self.killed and self.kill is not None and self.kill.handler == SWEEPER:
-            self.service.hasten(job_id)
-        self.invoke(SWEEPER, {})
+            self.expire(job_id)
+        self.invoke(SWEEPER, {}, **env)
 
     def settle(self, job_id: str) -> None:
         """Let everything that is still due happen, until nothing is."""
@@ -99,6 +105,23 @@ class Driver:
             return not self.service.due(job_id) and not self.service.slots_held(job_id)
 
         until(quiet, f"quiet after {job_id}", LIMIT_SECONDS)
+
+    def expire(self, job_id: str, **numbers: int) -> None:
+        """Let every lease of a job that nobody works on be over, and all of it be due; its record has these numbers."""
+        for item in self.service.items():
+            own = item["PK"]["S"].endswith(f"#EXTRACTION#{job_id}")
+            past = {"lookAt", "leaseUntil"} & item.keys() if own or item.get("holder") == {"S": job_id} else set()
+            for name, number in {**dict.fromkeys(past, 1), **(numbers if own and "status" in item else {})}.items():
+                self._set(item, name, number)
+
+    def _set(self, item: Mapping[str, Any], name: str, number: int) -> None:
+        self.service.dynamodb.update_item(
+            TableName=self.service.env["FETCHER_MAIN_TABLE"],
+            Key={"PK": item["PK"], "SK": item["SK"]},
+            UpdateExpression="SET #n = :n",
+            ExpressionAttributeNames={"#n": name},
+            ExpressionAttributeValues={":n": {"N": str(number)}},
+        )
 
     def take_events(self, seconds: float) -> None:
         """Count the events that were routed to the queue."""

@@ -9,11 +9,16 @@ import pytest
 
 from tests import hourly
 from tests.faultproxy import FaultProxy, faulty
+from tests.integration.test_bounds import view
 from tests.rig import Rig
 
 HOURLY = "my_hourly"
 SHAKY = "my_shaky"
 NARROW = "my_narrow"
+ENDLESS = {"public.endless": ["*"]}
+"""More rows than anybody waits for, the first ones at once."""
+
+ROWS = "SELECT n, repeat('x', 8192) AS text, pg_sleep(0.01)::text AS slept FROM generate_series(1, 1000000) n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ def sources(service: Rig) -> Iterator[Sources]:
     if "my_mariadb" not in databases:
         pytest.skip("mariadb is missing: apt-get install mariadb-server-core")
     sql = databases["my_postgres"]
+    view(service, "endless", ROWS)
     user = f"hourly_{secrets.token_hex(4)}"  # the server is shared with other processes of the run
     with hourly.user(service.stack, user) as limited, faulty(sql["host"], sql["port"]) as wire:
         answers = [

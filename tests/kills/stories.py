@@ -1,13 +1,14 @@
-"""What happens to a job, and the point of each story at which somebody dies."""
+"""What happens to a job, whoever dies meanwhile."""
 
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fetcher.core.faults import ARMED, Point
+from fetcher.core.lifecycle import STALLED_LIMIT
 from tests.kills.driver import LIMIT_SECONDS, Driver, Kill
-from tests.kills.sources import HOURLY, NARROW, SHAKY
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, until, work_event
+from tests.kills.sources import ENDLESS, HOURLY, NARROW, SHAKY
+from tests.rig import DEAD_LETTER, EXTRACT, SUBMIT, until, work_event
 
 SMALL = {"public.accounts": ["id", "email"]}
 SECOND = {"accounting.invoices": ["id", "amount"]}
@@ -22,6 +23,12 @@ REQUESTS: Mapping[tuple[str, str], dict[str, Any]] = {
 }
 """Tables by size and number of datasources."""
 
+OVER = {"ENGINE_MAX_RESULT_BYTES": str(18 * 1024 * 1024)}
+"""More than two parts, and less than the large table."""
+
+HAVE_A_JOB = [Kill(SUBMIT, point) for point in (Point.ACCEPTED, Point.SENT, Point.DISPATCHED)]
+"""Behind these the request is a job, so who asks again hears of that one."""
+
 Story = Callable[[Driver, Mapping[str, Any]], str]
 """Plays a job with these tables to its end and returns its id."""
 
@@ -31,8 +38,35 @@ def posted(driver: Driver, tables: Mapping[str, Any], filters: Any = None, **env
     metadata = {"source": "payments", "correlationId": driver.folder.name}
     request = {"dataRequest": {"mappedFields": tables, "filters": filters}, "metadata": metadata}
     answer = driver.send("POST", "/v1/fetcher", request, **env)
-    assert answer.status in {200, 202}, answer
-    return str(answer.json()["jobId"])
+    assert answer.status == (200 if driver.killed and driver.kill in HAVE_A_JOB else 202), answer
+    driver.job_id = str(answer.json()["jobId"])
+    return driver.job_id
+
+
+def dies(driver: Driver, job_id: str, point: Point) -> None:
+    """Let a worker die at this point, in calm stories too. Its lease is over when the story says so."""
+    report = driver.service.invoke(EXTRACT, work_event(job_id), **{ARMED: point})
+    assert report.outcome == "exited", report
+
+
+def left_behind(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """Post a job whose worker dies with all that one can hold: claim, slots, object and manifest; its message too."""
+    job_id = posted(driver, tables)
+    driver.lose("FETCHER_WORK_QUEUE_URL")
+    dies(driver, job_id, Point.MANIFEST_STORED)
+    return job_id
+
+
+def swept_to_its_end(driver: Driver, job_id: str, **env: str) -> str:
+    """Let nobody but the sweeper look at the job, until it has ended; then do what else is due."""
+
+    def failed() -> bool:
+        driver.sweep(job_id, **env)
+        return bool(driver.service.job(job_id)["status"] == "failed")
+
+    until(failed, f"the end of {job_id}", LIMIT_SECONDS)
+    driver.drive(job_id)
+    return job_id
 
 
 def ordinary(driver: Driver, tables: Mapping[str, Any]) -> str:
@@ -75,17 +109,24 @@ def never_sent(driver: Driver, tables: Mapping[str, Any]) -> str:
 
 
 def handed_over(driver: Driver, tables: Mapping[str, Any]) -> str:
-    """Each attempt has a second; then the next one goes on."""
+    """An attempt has a second; when one was not enough, which is soon, the next one goes on at ease."""
     job_id = posted(driver, tables)
-    driver.drive(job_id, FETCHER_MARGIN_SECONDS="119")
+
+    def handed() -> bool:
+        driver.sweep(job_id)
+        driver.deliver(EXTRACT, FETCHER_MARGIN_SECONDS="119")
+        return int(driver.service.record(job_id)["generation"]["N"]) > 0
+
+    until(handed, f"a hand-over of {job_id}", LIMIT_SECONDS)
+    driver.drive(job_id)
     return job_id
 
 
 def taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A first worker dies behind a part; the second goes on from there."""
     job_id = posted(driver, tables)
-    report = driver.service.invoke(EXTRACT, work_event(job_id), **{ARMED: Point.PART_STORED})
-    assert report.outcome == "exited", report
+    dies(driver, job_id, Point.PART_STORED)
+    driver.expire(job_id)
     driver.drive(job_id)
     return job_id
 
@@ -93,8 +134,8 @@ def taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
 def begun_again(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A first worker dies behind a part; the connection changes, so the second one starts from the beginning."""
     job_id = posted(driver, tables)
-    report = driver.service.invoke(EXTRACT, work_event(job_id), **{ARMED: Point.PART_STORED})
-    assert report.outcome == "exited", report
+    dies(driver, job_id, Point.PART_STORED)
+    driver.expire(job_id)
     driver.service.touch_connection("my_postgres")
     driver.drive(job_id)
     return job_id
@@ -118,6 +159,65 @@ def canceled(driver: Driver, tables: Mapping[str, Any]) -> str:
     return job_id
 
 
+def canceled_behind_a_worker(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The caller cancels when a worker has died and its lease is over: the cancel itself ends the job."""
+    job_id = left_behind(driver, tables)
+    driver.expire(job_id)
+    answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
+    assert answer.status in {202, 409}, answer
+    driver.drive(job_id)
+    return job_id
+
+
+def canceled_while_read(driver: Driver, _tables: Mapping[str, Any]) -> str:
+    """The caller cancels while a worker reads, which hears of it by its heartbeat."""
+    job_id = posted(driver, {"my_postgres": ENDLESS})
+    worker = threading.Thread(target=driver.invoke, args=(EXTRACT, work_event(job_id)), daemon=True)
+    worker.start()
+
+    def read() -> bool:
+        job = driver.service.job(job_id)
+        return bool(job["status"] == "processing" and job["progress"]["rows"])
+
+    until(read, "the first rows", LIMIT_SECONDS)
+    answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
+    assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
+    worker.join(LIMIT_SECONDS)
+    driver.drive(job_id)
+    return job_id
+
+
+def canceled_and_swept(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The caller cancels while the lease of a worker that died lasts; when it is over, the sweeper ends the job."""
+    job_id = left_behind(driver, tables)
+    answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
+    assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
+    driver.expire(job_id)
+    return swept_to_its_end(driver, job_id)
+
+
+def stalled(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """A worker dies as four did before it, which the record alone says here; the sweeper ends the job."""
+    job_id = left_behind(driver, tables)
+    driver.expire(job_id, stalled=STALLED_LIMIT)
+    return swept_to_its_end(driver, job_id)
+
+
+def waited_too_long(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """No worker comes for as long as the deployment lets a job wait, which is no time here; the sweeper ends it."""
+    job_id = posted(driver, tables)
+    driver.lose("FETCHER_WORK_QUEUE_URL")
+    driver.expire(job_id)
+    return swept_to_its_end(driver, job_id, FETCHER_MAX_QUEUED_HOURS="0.0000001")
+
+
+def over_the_bound(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The result is larger than allowed, which shows when parts of it are stored."""
+    job_id = posted(driver, tables)
+    driver.drive(job_id, **OVER)
+    return job_id
+
+
 def erased(driver: Driver, tables: Mapping[str, Any]) -> str:
     """The caller erases the result."""
     job_id = ordinary(driver, tables)
@@ -127,9 +227,9 @@ def erased(driver: Driver, tables: Mapping[str, Any]) -> str:
 
 
 def poisoned(driver: Driver, tables: Mapping[str, Any]) -> str:
-    """The message was received five times; the dead-letter queue's consumer has it."""
-    job_id = posted(driver, tables)
-    driver.lose("FETCHER_WORK_QUEUE_URL")
+    """The message was received five times, the last time by a worker that died; the dead-letter consumer has it."""
+    job_id = left_behind(driver, tables)
+    driver.expire(job_id)
 
     def failed() -> bool:
         driver.invoke(DEAD_LETTER, work_event(job_id))
@@ -180,76 +280,13 @@ def source_used_up(driver: Driver, _tables: Mapping[str, Any]) -> str:
 
 
 def reconfigured(driver: Driver, tables: Mapping[str, Any]) -> str:
-    """The connection is changed and tested before a job reads it."""
+    """The connection is changed and tested, and its schema asked for, before a job reads it."""
     path = f"/v1/management/connections/{driver.service.connection_id('my_third')}"
-    workers = 1 + len(driver.folder.name) % 5
+    workers = 1 + int(driver.folder.name, 16) % 50
     changed = driver.send("PATCH", path, {"limits": {"maxWorkers": workers}})
     assert (changed.status, changed.json()["limits"]["maxWorkers"]) == (200, workers)
     tested = driver.send("POST", f"{path}/test")
     assert (tested.status, tested.json()["status"]) == (200, "success")
+    asked = driver.send("GET", f"{path}/schema")
+    assert "accounts" in [table["name"] for table in asked.json()["tables"]], asked
     return ordinary(driver, {"my_third": tables["my_postgres"]})
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One kill: a story, and who dies where."""
-
-    story: Story
-    kill: Kill
-
-    def __str__(self) -> str:
-        handler = self.kill.handler.removesuffix(".handler").removesuffix(".app")
-        return f"{self.story.__name__}-{handler}-{self.kill.point}"
-
-
-def _cells(handler: str, story: Story, *points: Point) -> tuple[Cell, ...]:
-    return tuple(Cell(story, Kill(handler, point)) for point in points)
-
-
-THE_END = (Point.ENDING, Point.FINISHED)
-AROUND = (
-    *_cells(SUBMIT, large_body, Point.STORING_BODY, Point.BODY_STORED),
-    *_cells(SUBMIT, ordinary, Point.ACCEPTING, Point.ACCEPTED, Point.SENT, Point.DISPATCHED),
-    *_cells(SUBMIT, canceled, Point.CANCELING, Point.CANCEL_MARKED, Point.FINISHED),
-    *_cells(SUBMIT, reconfigured, Point.CHANGING, Point.CHANGED, Point.RATED),
-    *_cells(SUBMIT, erased, Point.ERASING, Point.OBJECTS_ERASED, Point.ERASED),
-    *_cells(NOTIFY, ordinary, Point.PUBLISHING, Point.PUBLISHED, Point.MARKED),
-    *_cells(SWEEPER, never_sent, Point.SWEEPING, Point.SWEPT, Point.SENT_AGAIN),
-    *_cells(SWEEPER, never_sent, Point.OUTBOX_SWEPT, Point.NOTIFIED_AGAIN),
-    *_cells(DEAD_LETTER, poisoned, Point.FINISHED),
-)
-"""Before and after the worker: submit, notify, sweeper, dead letter."""
-
-WORKER = (
-    *_cells(EXTRACT, ordinary, Point.CLAIMING, Point.CLAIMED, Point.TAKING, Point.TAKEN, Point.OPENED),
-    *_cells(EXTRACT, ordinary, Point.REMEMBERED, Point.PLANNED, Point.FIRST_PAGE, Point.READ),
-    *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED, Point.MANIFEST_STORED),
-    *_cells(EXTRACT, ordinary, *THE_END, Point.FREEING, Point.FREED, Point.NOTIFIED),
-    *_cells(EXTRACT, invalid, Point.CLEANED),
-    *_cells(EXTRACT, released, Point.RELEASING, Point.RELEASED, Point.HIDDEN),
-    *_cells(EXTRACT, slot_waited_for, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
-    *_cells(EXTRACT, source_cut, Point.RETRIED),
-    *_cells(EXTRACT, source_used_up, Point.CLOSING, Point.CLOSED, Point.HANDED_OVER, Point.NEXT_SENT),
-)
-"""In the worker, whatever the size of the result."""
-
-PARTS = (
-    *_cells(EXTRACT, ordinary, Point.BEATEN, Point.UPLOAD_MADE, Point.UPLOAD_NOTED, Point.PART_SENT, Point.PART_STORED),
-    *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED),
-    *_cells(EXTRACT, handed_over, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
-    *_cells(EXTRACT, taken_over, Point.GONE_ON),
-    *_cells(EXTRACT, begun_again, Point.BEGUN, Point.DROPPED),
-)
-"""In the worker, when the result is stored in parts."""
-
-MORE = (
-    *_cells(SUBMIT, canceled, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
-    *_cells(DEAD_LETTER, poisoned, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
-    *_cells(EXTRACT, invalid, *THE_END, Point.FREEING, Point.FREED, Point.NOTIFIED),
-)
-MORE_PARTS = (
-    *_cells(EXTRACT, ordinary, Point.READ, Point.MANIFEST_STORED, Point.FINISHED),
-    *_cells(EXTRACT, handed_over, Point.FREED),
-    *_cells(EXTRACT, taken_over, Point.PART_STORED, Point.SEALED),
-)
-"""The same points by other ways; for the soak."""

@@ -77,7 +77,7 @@ def field() -> Iterator[Field]:
 
 
 def test_nothing_is_lost_and_nothing_is_twice_under_load_and_faults(field: Field) -> None:
-    """R-000-63, 71…73, R-002-3, 9, 10: every job ends once, with the right bytes or an honest error, and one event."""
+    """R-000-63, 71..73, R-002-3, 9, 10: every job ends once, with the right bytes or an honest error, and one event."""
     kinds = possible(field.stack["databases"])
     calm = _calm(field.stack.api, kinds)
     digests = {posted.kind.name: posted.job.get("resultSha256") for posted in calm}

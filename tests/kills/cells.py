@@ -1,0 +1,101 @@
+"""The cells of the matrix: which story is played, and who dies where."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fetcher.core.faults import Point
+from tests.kills import stories
+from tests.kills.driver import Kill
+from tests.kills.stories import Story, ordinary
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One kill: a story, and who dies where."""
+
+    story: Story
+    kill: Kill
+
+    def __str__(self) -> str:
+        handler = self.kill.handler.removesuffix(".handler").removesuffix(".app")
+        return f"{self.story.__name__}-{handler}-{self.kill.point}"
+
+
+def _cells(handler: str, story: Story, *points: Point) -> tuple[Cell, ...]:
+    return tuple(Cell(story, Kill(handler, point)) for point in points)
+
+
+THE_END = (Point.ENDING, Point.FINISHED)
+FREED = (Point.FREEING, Point.FREED)
+AROUND = (
+    *_cells(SUBMIT, stories.large_body, Point.STORING_BODY, Point.BODY_STORED),
+    *_cells(SUBMIT, ordinary, Point.ACCEPTING, Point.ACCEPTED, Point.SENT, Point.DISPATCHED),
+    *_cells(SUBMIT, stories.canceled, Point.CANCELING, Point.CANCEL_MARKED, Point.FINISHED),
+    *_cells(SUBMIT, stories.reconfigured, Point.CHANGING, Point.CHANGED, Point.RATED, Point.REMEMBERED),
+    *_cells(SUBMIT, stories.erased, Point.ERASING, Point.OBJECTS_ERASED, Point.ERASED),
+    *_cells(NOTIFY, ordinary, Point.PUBLISHING, Point.PUBLISHED, Point.MARKED),
+    *_cells(SWEEPER, stories.never_sent, Point.SWEEPING, Point.SWEPT, Point.SENT_AGAIN),
+    *_cells(SWEEPER, stories.never_sent, Point.OUTBOX_SWEPT, Point.NOTIFIED_AGAIN),
+    *_cells(SWEEPER, stories.stalled, *THE_END, Point.CLEANED, Point.FREED),
+    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.ENDING, Point.CLEANED, Point.FREEING, Point.NOTIFIED),
+    *_cells(DEAD_LETTER, stories.poisoned, *THE_END, Point.CLEANED, Point.NOTIFIED),
+)
+"""Before and after the worker: submit, notify, sweeper, dead letter."""
+
+WORKER = (
+    *_cells(EXTRACT, ordinary, Point.CLAIMING, Point.CLAIMED, Point.TAKING, Point.TAKEN, Point.OPENED),
+    *_cells(EXTRACT, ordinary, Point.REMEMBERED, Point.PLANNED, Point.FIRST_PAGE, Point.READ),
+    *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED, Point.MANIFEST_STORED),
+    *_cells(EXTRACT, ordinary, *THE_END, *FREED, Point.NOTIFIED),
+    *_cells(EXTRACT, stories.invalid, Point.CLEANED),
+    *_cells(EXTRACT, stories.canceled_while_read, Point.FINISHED),
+    *_cells(EXTRACT, stories.released, Point.RELEASING, Point.RELEASED, Point.HIDDEN),
+    *_cells(EXTRACT, stories.slot_waited_for, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
+    *_cells(EXTRACT, stories.source_cut, Point.RETRIED),
+    *_cells(EXTRACT, stories.source_used_up, Point.CLOSING, Point.CLOSED, Point.HANDED_OVER, Point.NEXT_SENT),
+)
+"""In the worker, whatever the size of the result."""
+
+PARTS = (
+    *_cells(EXTRACT, ordinary, Point.BEATEN, Point.UPLOAD_MADE, Point.UPLOAD_NOTED, Point.PART_SENT, Point.PART_STORED),
+    *_cells(EXTRACT, ordinary, Point.SEALED, Point.STORED),
+    *_cells(EXTRACT, stories.handed_over, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
+    *_cells(EXTRACT, stories.taken_over, Point.GONE_ON),
+    *_cells(EXTRACT, stories.begun_again, Point.BEGUN, Point.DROPPED),
+    *_cells(EXTRACT, stories.over_the_bound, Point.FINISHED),
+)
+"""In the worker, when the result is stored in parts."""
+
+MORE = (
+    *_cells(SUBMIT, stories.canceled, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
+    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.FREED),
+    *_cells(DEAD_LETTER, stories.poisoned, *FREED),
+    *_cells(SWEEPER, stories.stalled, Point.SWEEPING, Point.SWEPT, Point.FREEING, Point.NOTIFIED),
+    *_cells(SWEEPER, stories.canceled_and_swept, Point.SWEPT, *THE_END, Point.CLEANED, *FREED, Point.NOTIFIED),
+    *_cells(SWEEPER, stories.waited_too_long, Point.SWEPT, *THE_END, Point.NOTIFIED),
+    *_cells(EXTRACT, stories.invalid, *THE_END, *FREED, Point.NOTIFIED),
+    *_cells(EXTRACT, stories.canceled_while_read, Point.ENDING, Point.CLEANED, *FREED, Point.NOTIFIED),
+)
+MORE_PARTS = (
+    *_cells(EXTRACT, ordinary, Point.READ, Point.MANIFEST_STORED, Point.FINISHED),
+    *_cells(EXTRACT, stories.over_the_bound, Point.ENDING, Point.CLEANED, *FREED, Point.NOTIFIED),
+    *_cells(EXTRACT, stories.handed_over, Point.FREED),
+    *_cells(EXTRACT, stories.taken_over, Point.PART_STORED, Point.SEALED),
+)
+"""The same points by other ways; for the soak."""
+
+SMALL_ONLY = {stories.stalled, stories.canceled_behind_a_worker, stories.canceled_and_swept, stories.poisoned}
+"""What is left behind in these stories is an object and a manifest, whatever their size."""
+
+ALIKE = {stories.waited_too_long, stories.canceled_while_read, stories.source_used_up}
+"""In these, nothing or something of their own is read."""
+
+
+def every_run() -> Iterator[tuple[Cell, str, str]]:
+    """Yield all cells with each size and number of datasources that can make a difference to them."""
+    for cell in (*AROUND, *WORKER, *MORE):
+        for size in ("small",) if cell.story in SMALL_ONLY | ALIKE else ("small", "large"):
+            for datasources in ("one",) if cell.story in ALIKE else ("one", "several"):
+                yield cell, size, datasources
+    yield from ((cell, "large", datasources) for cell in (*PARTS, *MORE_PARTS) for datasources in ("one", "several"))
