@@ -60,7 +60,8 @@ def _worked(
     """Bring a claimed extraction to its end and return it so; None when the next attempt goes on."""
     settings = services.settings
     left = settings.limits.seconds - extraction.spent_ms / 1000
-    stop = Stop(left, remaining_seconds - settings.margin_seconds)
+    since = time.monotonic() - claimed_at  # a claim may have been repeated for seconds
+    stop = Stop(left, remaining_seconds - since - settings.margin_seconds)
     heart = Heart(services.beats, services.renewals, extraction, stop, settings, claimed_at=claimed_at)
     try:
         with heart, during("starting"):

@@ -19,6 +19,7 @@ from fetcher.core.checkpoint import Checkpoint, Mark, marked
 from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.faults import Point, reach
 from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
+from fetcher.core.opening import opened
 from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
@@ -120,7 +121,7 @@ class Reader:
             self._mark = None
             for spool, future in zip(spools, reading[1:], strict=True):
                 done.append(future.result())
-                writer.copy(done[-1].name, spool)
+                writer.copy(done[-1].name, spool, self._stop.check)
         reach(Point.READ)
         return tuple(done)
 
@@ -251,7 +252,7 @@ class Reader:
         """Open the datasource's one session, or return it."""
         if planned.session is None:
             opening = planned.source.open(self._stop.remaining())
-            planned.session = planned.closing.enter_context(opening)
+            planned.session = opened(opening, self._stop, planned.closing)
             planned.closing.enter_context(self._stop.watching(planned.session))
             reach(Point.OPENED)
         return planned.session
