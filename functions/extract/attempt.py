@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
 from extract.reading import opened, stored_request
+from extract.sealed import already_read
 from extract.services import Services
 from extract.storing import Storing
 from extract.waiting import admitted, send_next, wait
@@ -159,6 +160,7 @@ class _Work:
             found = opened(services, extraction, request)
             admitted(services, self._heart, found.workers)
             progress = Progress(sum(map(len, request.datasources.values())))
+            progress.credit(*already_read(extraction))
             self._heart.show(progress.shown)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
             with during("planning"):

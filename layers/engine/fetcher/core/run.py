@@ -110,6 +110,8 @@ class Reader:
         `checkpoint`, its parts are in the writer already and the first datasource goes on behind its mark.
         """
         mark = checkpoint.mark if checkpoint else None
+        if mark is None:
+            self._progress.anew()
         with ExitStack() as files, self._threads("read") as threads, self._together():
             first, *others = self._planned
             outlet = writer.resume() if mark else writer.begin(first.source.name)
@@ -191,7 +193,6 @@ class Reader:
         mark = checkpoint.mark if checkpoint else None
         session = self._session(planned)
         rows = list(mark.rows) if mark else []
-        self._credit(rows[:-1], checkpoint)
         for number, query in enumerate(planned.queries):
             if mark is not None and number < mark.table:
                 continue
@@ -227,12 +228,6 @@ class Reader:
                     reach(Point.FIRST_PAGE)
                 yield page
         self._progress.ended()
-
-    def _credit(self, done: Sequence[int], checkpoint: Checkpoint | None) -> None:
-        """Show what earlier attempts have read."""
-        if checkpoint is not None and checkpoint.mark is not None:
-            size = sum(part.size for part in checkpoint.parts)
-            self._progress.credit(sum(checkpoint.mark.rows), size, len(done))
 
     def _entry(
         self,
