@@ -139,9 +139,9 @@ class Cloud(Rig):
         """Let the next worker die where it comes to this point."""
         self._next[EXTRACT] = {"env": {ARMED: str(point)}}
 
-    def hurry(self, handler: str) -> None:
-        """Give the next invocation no time."""
-        self._next[handler] = {"seconds": SHORT}
+    def hurry(self, handler: str, more: float = 0) -> None:
+        """Give the next invocation no time, or a few seconds."""
+        self._next[handler] = {"seconds": SHORT + more}
 
     def lease(self, seconds: int) -> None:
         """Let the next worker take claim and slots for so many seconds."""

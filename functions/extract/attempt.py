@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from extract.heart import Heart
 from extract.reading import opened, stored_request
+from extract.sealed import already_read
 from extract.services import Services
 from extract.storing import Storing
 from extract.waiting import admitted, send_next, wait
@@ -69,7 +70,8 @@ def _worked(
     """Bring a claimed extraction to its end and return it so; None when the next attempt goes on."""
     settings = services.settings
     left = settings.limits.seconds - extraction.spent_ms / 1000
-    stop = Stop(left, remaining_seconds - settings.margin_seconds)
+    since = time.monotonic() - claimed_at  # a claim may have been repeated for seconds
+    stop = Stop(left, remaining_seconds - since - settings.margin_seconds)
     heart = Heart(services.beats, services.renewals, extraction, stop, settings, claimed_at=claimed_at)
     try:
         with heart, during("starting"):
@@ -167,6 +169,7 @@ class _Work:
             found = opened(services, extraction, request)
             admitted(services, self._heart, self._stop, found.workers)
             progress = Progress(sum(map(len, request.datasources.values())))
+            progress.credit(*already_read(extraction))
             self._heart.show(progress.shown)
         with Reader(found.sources, services.settings.limits, self._stop, progress) as reader:
             with during("planning"):

@@ -31,6 +31,20 @@ def sealed_upload(extraction: Extraction, plan_digest: str) -> SealedUpload | No
     return SealedUpload(checkpoint, checkpoint.upload_id, parts, sealed["datasources"])
 
 
+def already_read(extraction: Extraction) -> tuple[int, int, int]:
+    """Rows, bytes and tables that are stored, so that this attempt need not read them if it makes the same plan."""
+    checkpoint, sealed = extraction.checkpoint, extraction.sealed
+    if checkpoint is None or checkpoint.upload_id is None:
+        return 0, 0, 0
+    if extraction.phase == "seal" and sealed is not None:
+        rows = [count for datasource in sealed["datasources"] for count in datasource["rows"]]
+        return sum(rows), sum(part["size"] for part in sealed["parts"]), len(rows)
+    if checkpoint.mark is None:
+        return 0, 0, 0
+    done = checkpoint.mark.rows
+    return sum(done), sum(part.size for part in checkpoint.parts), len(done) - 1
+
+
 def to_item(parts: Sequence[Part], plan_digest: str, datasources: Sequence[DatasourceEntry]) -> dict[str, Any]:
     """Render what whoever completes the upload needs to describe it."""
     return {

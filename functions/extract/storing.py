@@ -25,7 +25,7 @@ from fetcher import __version__
 from fetcher.aws import results
 from fetcher.aws.errors import GONE, SPOILT
 from fetcher.aws.records import Completed
-from fetcher.aws.results import Upload
+from fetcher.aws.results import Steps, Upload
 from fetcher.aws.telemetry import count, logger
 from fetcher.core.checkpoint import Checkpoint, Mark, Part, chunks_of
 from fetcher.core.clock import rfc3339
@@ -55,6 +55,7 @@ class Storing:
         self._signer = Signer(services.keys.ring(), heart.extraction.tenant)
         self._bucket = services.settings.bucket
         self._limit = services.settings.limits.result_bytes
+        self._sealing_seconds = services.settings.margin_seconds / 2  # the other half is for the hand-over
 
     def stored(self, reader: Reader, plan: Plan) -> Completed:
         """Bring the result to where only finish is missing. Raises `UnavailableError` when its upload can be none."""
@@ -75,7 +76,7 @@ class Storing:
     def _stored(self, reader: Reader, plan_digest: str) -> Completed:
         extraction = self._heart.extraction
         if (sealed := sealed_upload(extraction, plan_digest)) is not None:
-            with during("sealing"):
+            with during("sealing"), self._stop.put_off(self._sealing_seconds):
                 return self._completed(sealed, reader)
         checkpoint = self._begun(extraction, plan_digest)
         upload = self._upload(reader, checkpoint)
@@ -135,9 +136,8 @@ class Storing:
                 self._heart.checkpoint(replace(known, parts=tuple(parts), mark=mark))
             reach(Point.PART_STORED)
 
-        upload = Upload(
-            self._services.s3, self._bucket, checkpoint.key, started=started, stored=stored, mark=lambda: reader.mark
-        )
+        steps = Steps(started=started, stored=stored, mark=lambda: reader.mark, check=self._stop.check)
+        upload = Upload(self._services.s3, self._bucket, checkpoint.key, steps)
         if checkpoint.mark is not None and checkpoint.upload_id is not None:
             upload.go_on(checkpoint.upload_id, checkpoint.parts, self._heart.extraction.writer * self._block + 1)
         return upload
@@ -154,15 +154,16 @@ class Storing:
             writer.end()
         upload.close()
         self._stop.check()
-        self._heart.seal(to_item(upload.parts, checkpoint.plan_digest, datasources))
-        reach(Point.SEALED)
-        upload.complete()
-        reach(Point.STORED)
-        proof = seal or self._read_back(checkpoint.key, upload.parts)
-        entry = ResultEntry(
-            checkpoint.key, meter.size, proof.sha256, proof.hmac, self._signer.version, tuple(writer.chunks)
-        )
-        return self._described(entry, datasources, checkpoint)
+        with self._stop.put_off(self._sealing_seconds):
+            self._heart.seal(to_item(upload.parts, checkpoint.plan_digest, datasources))
+            reach(Point.SEALED)
+            upload.complete()
+            reach(Point.STORED)
+            proof = seal or self._read_back(checkpoint.key, upload.parts)
+            entry = ResultEntry(
+                checkpoint.key, meter.size, proof.sha256, proof.hmac, self._signer.version, tuple(writer.chunks)
+            )
+            return self._described(entry, datasources, checkpoint)
 
     def _completed(self, sealed: SealedUpload, reader: Reader) -> Completed:
         """Complete what an earlier attempt sealed: the same list, the same bytes."""
@@ -180,7 +181,7 @@ class Storing:
         return self._described(entry, restored(sealed.datasources, reader), checkpoint)
 
     def _read_back(self, key: str, parts: Sequence[Part]) -> Seal:
-        return results.read_back(self._services.s3, self._bucket, key, parts, self._signer.key)
+        return results.read_back(self._services.s3, self._bucket, key, parts, self._signer.key, self._stop.check)
 
     # --- describing
 

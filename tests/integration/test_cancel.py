@@ -13,6 +13,10 @@ from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
 
+SLACK = 4.0
+WITHIN = 2.0 + SLACK
+"""Seconds: two are promised, a busy machine may add the others."""
+
 
 def posted(service: Rig, table: str, name: str) -> str:
     """Post a job and return its id."""
@@ -50,7 +54,7 @@ def test_a_queued_job_ends_at_once(service: Rig) -> None:
 
 
 def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> None:
-    """Within two seconds and one page."""
+    """Design §6, fail-fast: within two seconds, in the middle of a page too."""
     view(
         service,
         "canceled",
@@ -66,7 +70,7 @@ def test_a_running_job_stops_within_seconds_at_the_source_too(service: Rig) -> N
     begun = time.monotonic()
     assert cancel(service, job_id) == 202
     worker.join(timeout=30)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < WITHIN
     assert ended_canceled(service, job_id)
     assert active_queries(service, job_id) == 0
 

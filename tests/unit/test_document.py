@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from fetcher.core.document import CHUNK, PIECE, DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.seal import START_OF_CHAIN, Chunk, Seal, chained
-from fetcher.errors import LimitError
+from fetcher.core.stop import Stop
+from fetcher.errors import LimitError, TimedOutError
 from fetcher.ports import Exchange, Sink
 
 KEY = bytes(32)
@@ -213,6 +214,26 @@ def test_a_spool_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
         spool.put(b"row")
         spool.close()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_stop_ends_the_copy_of_a_spool_within_a_piece(tmp_path: Path) -> None:
+    """Design §6: whatever the sink, the deadline and a cancel count while bytes are only copied."""
+    meter, stop = Meter(ROOMY), Stop(60)
+    writer = ResultWriter(Kept(), None, meter)
+    with Spool(tmp_path, meter) as spool:
+        spool.put(bytes(5 * PIECE))
+        checks: list[int] = []
+
+        def check() -> None:
+            checks.append(writer._size)
+            if len(checks) == 3:
+                stop.set(TimedOutError("over"))
+            stop.check()
+
+        with pytest.raises(TimedOutError):
+            writer.copy("a", spool, check)
+    assert len(checks) == 3
+    assert writer._size - checks[0] == 2 * PIECE
 
 
 def test_a_resumed_writer_goes_on_where_the_last_chunk_ended() -> None:

@@ -54,6 +54,18 @@ def test_what_earlier_attempts_read_is_counted_but_is_no_speed() -> None:
     assert shown["rate"] == {"rows": 7, "bytes": 70}
 
 
+def test_what_is_read_again_is_counted_once() -> None:
+    """R-000-77: an upload that cannot be gone on with takes its rows along."""
+    progress = Progress(2, Clock())
+    progress.credit(1_000, 5_000, 1)
+    assert progress.shown() == {"rows": 1_000, "bytes": 5_000, "tables": {"done": 1, "total": 2}}
+    progress.anew()
+    progress.began("pg", "t")
+    progress.page(3, 90)
+    progress.ended()
+    assert (progress.shown()["rows"], progress.shown()["tables"]) == (3, {"done": 1, "total": 2})
+
+
 def test_many_small_pages_keep_few_notes() -> None:
     """Memory of a read does not grow with its pages."""
     clock = Clock()

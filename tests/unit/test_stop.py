@@ -1,11 +1,54 @@
-"""The clocks of an attempt: what is looked at before each page."""
+"""One stop for all that works on an extraction, and the clocks that set it."""
 
 import pytest
 
 from fetcher.core.stop import Paused, Stop
+from fetcher.errors import LostClaimError, TimedOutError
 from fetcher.settings import load
 
 LAMBDA_SECONDS = 900.0
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_sealing_has_its_own_time_behind_the_attempts() -> None:
+    """R-AWS-5: a hand-over comes half a minute later there, and at once when it failed and is read again."""
+    clock = Clock()
+    stop = Stop(300, 100, clock)
+    with stop.put_off(30):
+        clock.now += 129
+        stop.check()
+    with pytest.raises(Paused):
+        stop.check()
+
+
+def test_sealing_ends_with_its_own_time() -> None:
+    """R-AWS-5: the rest of the margin is for the hand-over."""
+    clock = Clock()
+    stop = Stop(300, 100, clock)
+    with stop.put_off(30):
+        clock.now += 131
+        with pytest.raises(Paused):
+            stop.check()
+
+
+def test_sealing_puts_off_no_other_clock() -> None:
+    """Design §6: the extraction's clock and the lease end it there as anywhere."""
+    clock = Clock()
+    timed, lost = Stop(100, 50, clock), Stop(300, 50, clock)
+    lost.renewed(clock.now + 100)
+    clock.now += 101
+    for stop, error in ((timed, TimedOutError), (lost, LostClaimError)):
+        with stop.put_off(1_000), pytest.raises(error):
+            stop.check()
 
 
 def test_an_attempt_with_a_minute_left_starts_no_page() -> None:

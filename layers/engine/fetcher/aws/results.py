@@ -7,7 +7,9 @@ never referenced, and expires (`design.md` §5).
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -21,6 +23,9 @@ from fetcher.errors import FetcherError
 
 PART_MINIMUM = 5 * 1024 * 1024
 """A chunk below S3's minimum for a part is a whole small result, stored by one PutObject."""
+
+LOOK_SECONDS = 0.5
+"""How often whoever waits for a part looks whether it should still."""
 
 
 def result_key(tenant: str, extraction_id: str, upload_token: str) -> str:
@@ -55,30 +60,32 @@ def request_body(client: Any, bucket: str, item: Mapping[str, Any]) -> str | byt
     return bytes(client.get_object(Bucket=bucket, Key=item["requestKey"])["Body"].read())
 
 
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What an upload asks and tells on its way.
+
+    `started` is called with the upload's id before the first part is sent; `stored`, on the second thread, after each
+    part with all parts so far and what `mark` said when the part was given. `check` is called before each part and
+    while one is waited for: when it raises nothing more is sent, but the part on its way is not called back.
+    """
+
+    started: Callable[[str], None] = lambda upload_id: None
+    stored: Callable[[Sequence[Part], Mark | None], None] = lambda parts, mark: None
+    mark: Callable[[], Mark | None] = lambda: None
+    check: Callable[[], None] = lambda: None
+
+
 class Upload:
     """An `Exchange` of chunks that become one object; nothing is visible before `complete`.
 
-    Holds one chunk, the one being stored, and gives its memory back for the one after the next. `started` is
-    called with the upload's id before the first part is sent; `stored`, on the second thread, after each part
-    with all parts so far and what `mark` said when the part was given.
+    Holds one chunk, the one being stored, and gives its memory back for the one after the next.
     """
 
-    def __init__(
-        self,
-        client: Any,
-        bucket: str,
-        key: str,
-        *,
-        started: Callable[[str], None] = lambda upload_id: None,
-        stored: Callable[[Sequence[Part], Mark | None], None] = lambda parts, mark: None,
-        mark: Callable[[], Mark | None] = lambda: None,
-    ) -> None:
+    def __init__(self, client: Any, bucket: str, key: str, steps: Steps | None = None) -> None:
         self._client = client
         self._bucket = bucket
         self.key = key
-        self._started = started
-        self._stored = stored
-        self._mark = mark
+        self._steps = steps or Steps()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="upload")
         self._pending: Future[None] | None = None
         self._held = bytearray()
@@ -97,8 +104,9 @@ class Upload:
         if self._upload_id is None and len(body) >= PART_MINIMUM:
             self._begin()
         self._settle()
+        self._steps.check()
         if self._upload_id is not None:
-            self._pending = self._thread.submit(self._send, self._next, body, self._mark())
+            self._pending = self._thread.submit(self._send, self._next, body, self._steps.mark())
             self._next += 1
         free, self._held = self._held, body
         return free
@@ -154,7 +162,7 @@ class Upload:
             **self._where(), ContentType="application/json", ChecksumAlgorithm="SHA256"
         )
         self._upload_id = answer["UploadId"]
-        self._started(answer["UploadId"])
+        self._steps.started(answer["UploadId"])
 
     def _send(self, number: int, body: bytearray, mark: Mark | None) -> None:
         digest = sha256(body)
@@ -166,12 +174,14 @@ class Upload:
             ChecksumSHA256=_base64(digest.digest()),
         )
         self.parts.append(Part(number, answer["ETag"], len(body), digest.hexdigest()))
-        self._stored(self.parts, mark)
+        self._steps.stored(self.parts, mark)
 
     def _settle(self) -> None:
         """Wait for the part that is on its way, and raise what became of it."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
+            while not wait([pending], LOOK_SECONDS).done:
+                self._steps.check()
             pending.result()
 
     def _listed(self) -> dict[str, Any]:
@@ -190,20 +200,33 @@ class Upload:
         return {"Bucket": self._bucket, "Key": self.key}
 
 
-def read_back(client: Any, bucket: str, key: str, parts: Sequence[Part], key_of_tenant: bytes) -> Seal:
-    """Seal a completed object by reading it once. Raises `FetcherError` if a part is not what was stored."""
+def read_back(
+    client: Any,
+    bucket: str,
+    key: str,
+    parts: Sequence[Part],
+    key_of_tenant: bytes,
+    check: Callable[[], None] = lambda: None,
+) -> Seal:
+    """Seal a completed object by reading it once; `check` is called before each block of at most 1 MiB.
+
+    Raises `FetcherError` if a part is not what was stored.
+    """
     seal = Seal(key_of_tenant)
-    body = client.get_object(Bucket=bucket, Key=key)["Body"]
-    for part in parts:
-        piece, left = sha256(), part.size
-        while left and (block := body.read(min(left, BLOCK))):
-            piece.update(block)
-            seal.update(block)
-            left -= len(block)
-        if piece.hexdigest() != part.sha256:
-            raise FetcherError("the stored result is not what was written")
-    if body.read(1):
-        raise FetcherError("the stored result is longer than what was written")
+    with closing(client.get_object(Bucket=bucket, Key=key)["Body"]) as body:
+        for part in parts:
+            piece, left = sha256(), part.size
+            while left:
+                check()
+                if not (block := body.read(min(left, BLOCK))):
+                    break
+                piece.update(block)
+                seal.update(block)
+                left -= len(block)
+            if piece.hexdigest() != part.sha256:
+                raise FetcherError("the stored result is not what was written")
+        if body.read(1):
+            raise FetcherError("the stored result is longer than what was written")
     return seal
 
 

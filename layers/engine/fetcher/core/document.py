@@ -11,7 +11,7 @@ into a `Spool` each and follow through `ResultWriter.copy`. One `Meter` counts e
 import hashlib
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -123,10 +123,11 @@ class ResultWriter:
         """Go on inside the table whose page ended the last of the chunks given."""
         return DatasourceOutlet(self, resumed=True)
 
-    def copy(self, datasource: str, spool: "Spool") -> None:
-        """Append a datasource that was spooled, already counted."""
+    def copy(self, datasource: str, spool: "Spool", check: Callable[[], None] = lambda: None) -> None:
+        """Append a datasource that was spooled, already counted; `check` is called before each MiB."""
         self._name(datasource)
         for piece, whole in spool.pieces():
+            check()
             self._append(piece)
             if whole:
                 self.boundary()

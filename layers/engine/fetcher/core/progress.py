@@ -71,12 +71,13 @@ class Progress:
             self._done += 1
 
     def credit(self, rows: int, size: int, tables: int) -> None:
-        """Take over what earlier attempts have read; it was not read just now, so it is in no rate."""
+        """Begin with what earlier attempts have read; it was not read just now, so it is in no rate."""
         with self._lock:
-            self._rows += rows
-            self._bytes += size
-            self._done += tables
-            self._noted = deque((at, seen + rows, length + size) for at, seen, length in self._noted)
+            self._rows, self._bytes, self._done = rows, size, tables
+
+    def anew(self) -> None:
+        """Nothing of it counts after all: everything is read again."""
+        self.credit(0, 0, 0)
 
     def shown(self) -> dict[str, Any]:
         """Render what the job shows while it runs (`design.md` §6.1); `rate` is per second, whole numbers."""

@@ -19,6 +19,7 @@ from fetcher.core.checkpoint import Checkpoint, Mark, marked, moved
 from fetcher.core.document import DatasourceOutlet, Meter, ResultWriter, Spool
 from fetcher.core.faults import Point, reach
 from fetcher.core.manifest import DatasourceEntry, Part, TableEntry
+from fetcher.core.opening import opened
 from fetcher.core.plan import plan
 from fetcher.core.progress import Progress
 from fetcher.core.stop import Stop
@@ -113,6 +114,8 @@ class Reader:
         `checkpoint`, its parts are in the writer already and the first datasource goes on behind its mark.
         """
         mark = checkpoint.mark if checkpoint else None
+        if mark is None:
+            self._progress.anew()
         with ExitStack() as files, self._threads("read") as threads, self._together():
             first, *others = self._planned
             outlet = writer.resume() if mark else writer.begin(first.source.name)
@@ -124,7 +127,7 @@ class Reader:
             self._mark = None
             for spool, future in zip(spools, reading[1:], strict=True):
                 done.append(future.result())
-                writer.copy(done[-1].name, spool)
+                writer.copy(done[-1].name, spool, self._stop.check)
         reach(Point.READ)
         return tuple(done)
 
@@ -213,7 +216,6 @@ class Reader:
         mark = checkpoint.mark if checkpoint else None
         session = self._session(planned)
         rows = list(mark.rows) if mark else []
-        self._credit(rows[:-1], checkpoint)
         for number, query in enumerate(planned.queries):
             if mark is not None and number < mark.table:
                 continue
@@ -252,12 +254,6 @@ class Reader:
                 yield page
         self._progress.ended()
 
-    def _credit(self, done: Sequence[int], checkpoint: Checkpoint | None) -> None:
-        """Show what earlier attempts have read."""
-        if checkpoint is not None and checkpoint.mark is not None:
-            size = sum(part.size for part in checkpoint.parts)
-            self._progress.credit(sum(checkpoint.mark.rows), size, len(done))
-
     def _entry(
         self,
         planned: _Planned,
@@ -276,7 +272,7 @@ class Reader:
         """Open the datasource's one session, or return it."""
         if planned.session is None:
             opening = planned.source.open(self._stop.remaining())
-            planned.session = planned.closing.enter_context(opening)
+            planned.session = opened(opening, self._stop, planned.closing)
             planned.closing.enter_context(self._stop.watching(planned.session))
             reach(Point.OPENED)
         return planned.session

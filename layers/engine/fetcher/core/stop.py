@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
+from typing import Protocol
 
 from fetcher.errors import FetcherError, LostClaimError, TimedOutError, UnavailableError
-from fetcher.ports import Session
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +30,14 @@ class Waiting(Exception):  # noqa: N818 - no error: the extraction goes on when 
         self.for_what = for_what
 
 
+class Cancelable(Protocol):
+    """What a stop ends: a session, or the wait for one that is being opened."""
+
+    def cancel(self) -> object:
+        """End it; any thread may call this at any moment."""
+        ...
+
+
 class Stop:
     """Shared by the reading threads, the heartbeat and whoever waits for them.
 
@@ -47,7 +55,7 @@ class Stop:
         self._lock = Lock()
         self._reason: Exception | None = None
         self._changed = Event()
-        self._sessions: list[Session] = []
+        self._sessions: list[Cancelable] = []
 
     @property
     def reason(self) -> Exception | None:
@@ -61,6 +69,15 @@ class Stop:
     def renewed(self, until: float) -> None:
         """Effects are allowed until this instant of the monotonic clock, unless it is put off again."""
         self._lease = until
+
+    @contextmanager
+    def put_off(self, seconds: float) -> Iterator[None]:
+        """Let the attempt's own time, and no other clock, run out so much later: sealing has a time of its own."""
+        self._pause += seconds
+        try:
+            yield
+        finally:
+            self._pause -= seconds
 
     def set(self, reason: Exception) -> None:
         """Stop for this reason, unless there is one already, and cancel at every source."""
@@ -104,19 +121,19 @@ class Stop:
         self.check()
 
     @contextmanager
-    def watching(self, session: Session) -> Iterator[Session]:
-        """Cancel this session, too, when the stop comes."""
+    def watching(self, session: Cancelable) -> Iterator[None]:
+        """Cancel this, too, when the stop comes."""
         with self._lock:
             self._sessions.append(session)
         try:
             self.check()
-            yield session
+            yield
         finally:
             with self._lock:
                 self._sessions.remove(session)
 
 
-def _cancel(session: Session) -> None:
+def _cancel(session: Cancelable) -> None:
     try:
         session.cancel()
     except FetcherError as error:
