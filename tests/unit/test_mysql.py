@@ -169,7 +169,7 @@ def test_an_hour_that_is_used_up_is_waited_for_and_a_moment_is_not(resource: str
 def test_a_number_without_a_state_of_its_own_may_pass_unless_it_is_known_to_last(
     number: int, state: str | None, family: type[FetcherError], connecting: type[FetcherError]
 ) -> None:
-    """R-002-59, R-002-60: what a failing server says is tried again, what a view or an account lacks is not."""
+    """R-002-59: what a failing server says is tried again, what a view or an account lacks is not."""
     error = pymysql.OperationalError(number, "words", sqlstate=state)
     assert (type(explained(error)), type(refused(error))) == (family, connecting)
 
