@@ -107,21 +107,22 @@ def test_a_part_is_stored_before_the_checkpoint_that_trusts_it(service: Rig, und
 def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     """R-004-69, R-AWS-5: a part of a second an attempt, ten attempts and more, the same bytes as in one.
 
-    An attempt that stored no part gets longer, one that stored several gets shorter.
+    An attempt that stored no part gets longer, one that stored several gets shorter: 29 parts make ten attempts then,
+    however fast the machine.
     """
     with source(service) as connection:
         connection.execute("CREATE TABLE public.many (id int PRIMARY KEY, text text NOT NULL)")
         connection.execute("INSERT INTO public.many SELECT n, repeat('x', 16384) FROM generate_series(1, 14500) n")
     calm = finished(service, posted(service, {"public.many": ["*"]}, "in one"))
     job_id = posted(service, {"public.many": ["*"]}, "hand over")
-    budget = 0.8
+    budget = 0.6
     with service.envelope(EXTRACT) as worker:
         while service.job(job_id)["status"] not in {"completed", "failed"}:
             before, generation = checkpointed(service, job_id), int(service.record(job_id)["generation"]["N"])
             report = worker.invoke(work_event(job_id, generation), MARGIN_SECONDS + budget)
             assert report.payload == {"batchItemFailures": []}, report
             stored = checkpointed(service, job_id) - before
-            budget *= 1.3 if stored < 1 else 0.8 if stored > 2 else 1
+            budget *= 1.3 if stored < 1 else 0.7 if stored > 1 else 1
     job = service.job(job_id)
     assert job["status"] == "completed", job
     assert job["attempts"] >= 10
