@@ -37,9 +37,9 @@ AROUND = (
     *_cells(NOTIFY, ordinary, Point.PUBLISHING, Point.PUBLISHED, Point.MARKED),
     *_cells(SWEEPER, stories.never_sent, Point.SWEEPING, Point.SWEPT, Point.SENT_AGAIN),
     *_cells(SWEEPER, stories.never_sent, Point.OUTBOX_SWEPT, Point.NOTIFIED_AGAIN),
-    *_cells(SWEEPER, stories.stalled, *THE_END, Point.CLEANED, Point.FREED),
-    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.ENDING, Point.CLEANED, Point.FREEING, Point.NOTIFIED),
-    *_cells(DEAD_LETTER, stories.poisoned, *THE_END, Point.CLEANED, Point.NOTIFIED),
+    *_cells(SWEEPER, stories.stalled, Point.FINISHED),
+    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.CLEANED),
+    *_cells(DEAD_LETTER, stories.poisoned, Point.FINISHED),
 )
 """Before and after the worker: submit, notify, sweeper, dead letter."""
 
@@ -53,7 +53,7 @@ WORKER = (
     *_cells(EXTRACT, stories.released, Point.RELEASING, Point.RELEASED, Point.HIDDEN),
     *_cells(EXTRACT, stories.slot_waited_for, Point.HANDING_OVER, Point.HANDED_OVER, Point.NEXT_SENT),
     *_cells(EXTRACT, stories.source_cut, Point.RETRIED),
-    *_cells(EXTRACT, stories.source_used_up, Point.CLOSING, Point.CLOSED, Point.HANDED_OVER, Point.NEXT_SENT),
+    *_cells(EXTRACT, stories.source_used_up, Point.CLOSING, Point.CLOSED),
 )
 """In the worker, whatever the size of the result."""
 
@@ -69,13 +69,14 @@ PARTS = (
 
 MORE = (
     *_cells(SUBMIT, stories.canceled, Point.ENDING, Point.CLEANED, Point.NOTIFIED),
-    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.FREED),
-    *_cells(DEAD_LETTER, stories.poisoned, *FREED),
-    *_cells(SWEEPER, stories.stalled, Point.SWEEPING, Point.SWEPT, Point.FREEING, Point.NOTIFIED),
+    *_cells(SUBMIT, stories.canceled_behind_a_worker, Point.ENDING, *FREED, Point.NOTIFIED),
+    *_cells(DEAD_LETTER, stories.poisoned, Point.ENDING, Point.CLEANED, *FREED, Point.NOTIFIED),
+    *_cells(SWEEPER, stories.stalled, Point.SWEEPING, Point.SWEPT, Point.ENDING, Point.CLEANED, *FREED, Point.NOTIFIED),
     *_cells(SWEEPER, stories.canceled_and_swept, Point.SWEPT, *THE_END, Point.CLEANED, *FREED, Point.NOTIFIED),
     *_cells(SWEEPER, stories.waited_too_long, Point.SWEPT, *THE_END, Point.NOTIFIED),
     *_cells(EXTRACT, stories.invalid, *THE_END, *FREED, Point.NOTIFIED),
     *_cells(EXTRACT, stories.canceled_while_read, Point.ENDING, Point.CLEANED, *FREED, Point.NOTIFIED),
+    *_cells(EXTRACT, stories.source_used_up, Point.HANDED_OVER, Point.NEXT_SENT),
 )
 MORE_PARTS = (
     *_cells(EXTRACT, ordinary, Point.READ, Point.MANIFEST_STORED, Point.FINISHED),
