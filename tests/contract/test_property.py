@@ -37,7 +37,7 @@ def flat(row: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: shown(value) for name, value in {**plain, **nested}.items()}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), page_bytes=st.integers(1, 400), stops=st.lists(st.integers(1, 4), max_size=3))
 def test_delivered_rows_are_the_table(source: Source, data: st.DataObject, page_bytes: int, stops: list[int]) -> None:
     """R-002-11, 18..22: ties, composite keys, NULLs and odd values; any page size, stopped and resumed anywhere."""

@@ -44,7 +44,8 @@ def source(service: Rig) -> Iterator[psycopg.Connection]:
 def view(service: Rig, name: str, sql: str) -> None:
     """Make a view of rows that cost the source no disk."""
     with source(service) as connection:
-        connection.execute(f'CREATE OR REPLACE VIEW public."{name}" AS {sql}'.encode())
+        connection.execute(f'DROP VIEW IF EXISTS public."{name}"'.encode())
+        connection.execute(f'CREATE VIEW public."{name}" AS {sql}'.encode())
 
 
 def sized(name: str, total: int, rows: int = ROWS) -> str:

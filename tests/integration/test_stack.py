@@ -166,6 +166,7 @@ def test_a_stranger_to_the_endpoint_is_refused(stack: Stack) -> None:
         dynamodb.scan(TableName=stack["tables"]["main"])
 
 
+@pytest.mark.soak
 def test_a_job_completes_without_enforced_roles_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTH", "false")
     with local.running(Place.of(tmp_path / "open.json")) as described:
