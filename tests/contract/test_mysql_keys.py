@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fetcher.engines import engine
+from fetcher.engines._mysql.dialect import DIALECT
 from fetcher.errors import ChangedError, InvalidRequestError
 from fetcher.model import Column, Position, Query, Table, TypedCondition
 from tests.contract.kinds import Source
@@ -182,6 +183,34 @@ def test_a_resumed_read_begins_in_the_index(source: Source) -> None:
         for where in ("(a > 'F' OR (a = 'F' AND b > 190))", "(a, b) > ('F', 190)")
     }
     assert list(plans.values()) == ["range", "ALL"] or list(plans.values()) == ["range", "index"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "made", "saved"),
+    [
+        ("varchar(9) CHARACTER SET cp932", "seq", "bytes:61"),
+        ("datetime(3)", "'2026-01-01' + INTERVAL seq MINUTE", "2026-02-01 00:00:00.001"),
+        ("date", "'2026-01-01' + INTERVAL seq DAY", "2026-02-31"),
+        (
+            "uuid",
+            "CONCAT('00000000-0000-0000-0000-00000000', LPAD(seq, 4, '0'))",
+            "00000000-0000-0000-0000-000000001900",
+        ),
+    ],
+)
+def test_what_makes_a_value_of_a_position_is_a_constant_to_the_index(
+    source: Source, declared: str, made: str, saved: str
+) -> None:
+    """R-002-22: a resumed read does not look at the rows that are delivered already."""
+    source.run(LOOSE)
+    source.run(f"CREATE OR REPLACE TABLE ranged (k {declared} PRIMARY KEY, n int)")
+    source.run(f"INSERT INTO ranged SELECT {made}, seq FROM seq_1_to_2000")
+    with engine("mysql").connect(source.to, source.secret, seconds=60, application="keys") as session:
+        (key, _) = session.discover(()).tables["ranged",].columns
+    compared = DIALECT.key("?", key)
+    source.run(f"PREPARE ranged FROM 'EXPLAIN SELECT n FROM ranged WHERE k > {compared} ORDER BY k'")
+    source.run(f"SET @saved = '{saved}'")
+    assert source.run("EXECUTE ranged USING @saved")[0][3] == "range"
 
 
 FILTERS: Sequence[tuple[str, str, str, Any, bool]] = [
