@@ -193,5 +193,5 @@ def test_a_read_that_is_left_half_way_looks_no_more() -> None:
         next(pages)
         wire.drop("some")
         before = wire.asked.count("listCollections")
-        pages.close()  # type: ignore[attr-defined]
+        pages.close()  # type: ignore[attr-defined] # the iterator is a generator
         assert wire.asked.count("listCollections") == before

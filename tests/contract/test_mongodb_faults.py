@@ -179,7 +179,7 @@ def test_a_half_read_collection_is_forgotten_by_the_server(served: Source, appli
         next(pages)
         next(pages)
         held = _idle(served)
-        pages.close()  # type: ignore[attr-defined]
+        pages.close()  # type: ignore[attr-defined] # the iterator is a generator
         assert _idle(served) < held
         assert sum(page.rows for page in session.read(Reader(session, served).plan("million"), None)) == MANY
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tests.rig import every
 from tests.soak.client import Posted
 from tests.stack import Stack
 
@@ -40,7 +41,7 @@ def nothing_left(stack: Stack, jobs: Sequence[Posted]) -> None:
 
 def _no_result_open(stack: Stack, results: set[str]) -> None:
     """A worker that dies behind the making of an upload leaves it to the rule of `results/`; it is never a result."""
-    uploads = stack.client("s3").list_multipart_uploads(Bucket=stack["bucket"]).get("Uploads", [])
+    uploads = every(stack.client("s3"), "list_multipart_uploads", "Uploads", Bucket=stack["bucket"])
     keys = {upload["Key"] for upload in uploads}
     assert not results & keys
     assert all(key.startswith("results/") for key in keys), keys
@@ -55,7 +56,4 @@ def _dead_letters(stack: Stack) -> dict[str, int]:
 
 
 def _items(stack: Stack) -> list[dict[str, Any]]:
-    pages = (
-        stack.client("dynamodb").get_paginator("scan").paginate(TableName=stack["tables"]["main"], ConsistentRead=True)
-    )
-    return [item for page in pages for item in page["Items"]]
+    return every(stack.client("dynamodb"), "scan", "Items", TableName=stack["tables"]["main"], ConsistentRead=True)

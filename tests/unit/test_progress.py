@@ -1,16 +1,7 @@
 """What a job shows while it runs: counters, the table at hand, and how fast it goes (`design.md` §6.1)."""
 
 from fetcher.core.progress import WINDOW, Progress
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 def test_what_is_shown_before_while_and_after_a_table_is_read() -> None:

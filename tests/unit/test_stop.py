@@ -5,18 +5,9 @@ import pytest
 from fetcher.core.stop import Paused, Stop
 from fetcher.errors import LostClaimError, TimedOutError
 from fetcher.settings import load
+from tests.clock import Clock
 
 LAMBDA_SECONDS = 900.0
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_sealing_has_its_own_time_behind_the_attempts() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fetcher.errors import FetcherError, UnavailableError
+from fetcher.errors import FetcherError, InvalidRequestError, UnavailableError
 
 Code = TypeVar("Code")
 
@@ -28,6 +28,11 @@ class Meaning:
         if self.wait is not None and issubclass(self.family, UnavailableError):
             return self.family(self.message + suffix, retry_after=self.wait)
         return self.family(self.message + suffix)
+
+
+NOT_UNICODE = Meaning(InvalidRequestError, "a value or name of the request is not valid Unicode")
+GARBLED = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
+"""What the drivers raise as errors of Python's own, on the way there and back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnEr
 
 import pymysql
 
-from fetcher.engines._errors import Meaning, grouped, table
+from fetcher.engines._errors import NOT_UNICODE, Meaning, grouped, table
 from fetcher.errors import (
     FetcherError,
     InvalidRequestError,
@@ -42,7 +42,6 @@ CHARACTERS = Meaning(InvalidRequestError, "a filter value has characters that it
 WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
 VIEW = Meaning(InvalidRequestError, "MySQL cannot run the view")
 UNSUPPORTED = Meaning(InvalidRequestError, "MySQL does not support this read")
-TEXT = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
 TOO_COMPLEX = Meaning(LimitError, "the query is too complex for MySQL")
 TOO_LARGE = Meaning(LimitError, "a row is too large for MySQL to render: its max_allowed_packet bounds it")
 REFUSED = Meaning(RefusedError, "MySQL refused the connection")
@@ -119,7 +118,7 @@ TABLES = (
 def explained(error: Exception) -> FetcherError:
     """Translate what was raised in an open session: the driver lets errors of any class out."""
     if isinstance(error, UnicodeEncodeError):
-        return InvalidRequestError("a value or name of the request is not valid Unicode")
+        return NOT_UNICODE.error()
     return _translated(error, REJECTED, BROKEN)
 
 

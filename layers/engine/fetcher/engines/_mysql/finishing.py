@@ -20,9 +20,9 @@ from struct import unpack
 
 import orjson
 
+from fetcher.engines._errors import GARBLED
 from fetcher.engines._floats import shortest_single
 from fetcher.engines._mysql.dialect import kind
-from fetcher.engines._mysql.errors import TEXT
 from fetcher.model import Column, Encoding
 
 Finish = Callable[[Sequence[bytes]], Sequence[bytes]]
@@ -54,7 +54,7 @@ def finishing(columns: Sequence[Column]) -> Callable[[bytes, int], bytes]:
     def finished(body: bytes, rows: int) -> bytes:
         parts = body.split(MARK)
         if len(parts) != step * rows + 1:
-            raise TEXT.error()
+            raise GARBLED.error()
         for at, made in enumerate(finishes):
             values = slice(2 * at + 1, None, step)
             parts[values] = made(parts[values])
@@ -100,7 +100,7 @@ def _string(text: bytes) -> bytes:
     try:
         return json.dumps(text.decode(errors="surrogatepass"), ensure_ascii=False).encode(errors="surrogatepass")
     except UnicodeDecodeError as error:
-        raise TEXT.error() from error
+        raise GARBLED.error() from error
 
 
 def _is_json(text: bytes) -> bool:

@@ -9,7 +9,7 @@ from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnEr
 
 import oracledb
 
-from fetcher.engines._errors import Meaning, table
+from fetcher.engines._errors import GARBLED, NOT_UNICODE, Meaning, table
 from fetcher.errors import (
     FetcherError,
     InvalidRequestError,
@@ -45,7 +45,6 @@ REJECTED_VALUE = Meaning(InvalidRequestError, "Oracle rejected a value of the re
 WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
 VIEW = Meaning(InvalidRequestError, "Oracle cannot run the view")
 DISCARDED = Meaning(UnavailableError, "a package that the view calls was changed in Oracle")
-GARBLED = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
 TOO_LARGE = Meaning(LimitError, "a row is too large for Oracle to render")
 TIMED_OUT = Meaning(TimedOutError, "the time allowed for Oracle ran out")
 INTERRUPTED = Meaning(UnavailableError, "Oracle interrupted the read")
@@ -119,7 +118,7 @@ TABLES = (
 def explained(error: Exception) -> FetcherError:
     """Translate what was raised in an open session: the driver lets errors of other classes out too."""
     if isinstance(error, UnicodeEncodeError):
-        return InvalidRequestError("a value or name of the request is not valid Unicode")
+        return NOT_UNICODE.error()
     if isinstance(error, UnicodeDecodeError):
         return GARBLED.error()
     return _explained(_meaning([code(error)], REJECTED, BROKEN))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fetcher.engines._errors import Meaning, grouped, table
+from fetcher.engines._errors import GARBLED, NOT_UNICODE, Meaning, grouped, table
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, RefusedError, UnavailableError
 
 BROKEN = Meaning(UnavailableError, "the connection to SQL Server broke")
@@ -50,7 +50,6 @@ NO_SNAPSHOT = Meaning(
     "the view reads a database of SQL Server without snapshots; allow them there (ALLOW_SNAPSHOT_ISOLATION)",
 )
 IN_MEMORY = Meaning(InvalidRequestError, "SQL Server reads no memory-optimized table in a snapshot")
-GARBLED = Meaning(InvalidRequestError, "a text of the table is not valid in its character set")
 TOO_MUCH = Meaning(LimitError, "the query has too many values or columns for SQL Server")
 FAILED = Meaning(UnavailableError, "SQL Server failed")
 
@@ -131,16 +130,16 @@ def _translated(error: Exception, broken: Meaning, rejected: Meaning = REJECTED)
     if isinstance(error, UnicodeDecodeError):
         return GARBLED.error()
     if isinstance(error, UnicodeError):
-        return InvalidRequestError("a value or name of the request is not valid Unicode")
+        return NOT_UNICODE.error()
     state, text = _parts(error)
-    known = next((number for number in map(int, NUMBER.findall(text)) if number in ERRORS), None)
+    numbers = [*map(int, NUMBER.findall(text))]
+    known = next((number for number in numbers if number in ERRORS), None)
     if known is not None:
         return ERRORS[known].error(f" ({known})")
     if not state:
         return broken.error()
     meaning = STATES.get(state) or STATES.get(state[:3]) or STATES.get(state[:2]) or FAILED
     if meaning is REJECTED:
-        numbers = NUMBER.findall(text)
         return rejected.error(f" ({numbers[0] if numbers else state})")
     return (broken if meaning is BROKEN else meaning).error(f" ({state})")
 
