@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from fetcher.errors import ACTIONS, SCHEMA_VALIDATION
 from tests.faultproxy import faulty
@@ -20,6 +21,8 @@ MIB = 1024 * 1024
 LIMIT = 256 * MIB
 ROWS = 100_000
 FIVE = ("e_1", "e_2", "e_3", "e_4", "e_waits")
+TOLD = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+"""What a view is made of, in its maker's words."""
 READS = b"OFFSET 0) rows"
 """How a read of a view without a key ends, and nothing else that is asked."""
 UNHURRIED = {"FETCHER_LEASE_SECONDS": "60", "FETCHER_HEARTBEAT_SECONDS": "1"}
@@ -42,10 +45,14 @@ def source(service: Rig) -> Iterator[psycopg.Connection]:
 
 
 def view(service: Rig, name: str, sql: str) -> None:
-    """Make a view of rows that cost the source no disk."""
+    """Make a view of rows that cost the source no disk, or find it made. All tests of a run share its names."""
     with source(service) as connection:
-        connection.execute(f'DROP VIEW IF EXISTS public."{name}"'.encode())
-        connection.execute(f'CREATE VIEW public."{name}" AS {sql}'.encode())
+        told = connection.execute(
+            "SELECT obj_description(to_regclass(%s), 'pg_class')", [f'public."{name}"']
+        ).fetchone()
+        assert told in {(None,), (sql,)}, f"another test's view is called {name}"
+        connection.execute(f'CREATE OR REPLACE VIEW public."{name}" AS {sql}'.encode())
+        connection.execute(SQL("COMMENT ON VIEW public.{} IS {}").format(Identifier(name), sql))
 
 
 def sized(name: str, total: int, rows: int = ROWS) -> str:

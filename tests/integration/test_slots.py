@@ -22,13 +22,13 @@ SLOW = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 25) n"
 @pytest.fixture(scope="module", autouse=True)
 def connections(service: Rig) -> dict[str, str]:
     """Two narrow connections to one database; their ids by name."""
-    view(service, "slow", SLOW)
+    view(service, "paced", SLOW)
     made = {name: service.register(name, limits={"maxWorkers": most}) for name, most in (("two", 2), ("one", 1))}
     assert {name: answer.json()["limits"]["maxWorkers"] for name, answer in made.items()} == {"two": 2, "one": 1}
     return {name: answer.json()["id"] for name, answer in made.items()}
 
 
-def posted(service: Rig, name: str, *datasources: str, table: str = "slow") -> str:
+def posted(service: Rig, name: str, *datasources: str, table: str = "paced") -> str:
     """Post a job that reads a slow view of these datasources."""
     return service.posted({datasource: {table: ["*"]} for datasource in datasources}, name)
 
@@ -297,8 +297,8 @@ def test_a_worker_that_dies_when_it_begins_to_wait_is_followed_by_the_sweeper(
 def test_no_slot_is_held_after_the_end_of_any_job(service: Rig, end: str) -> None:
     """Design §6 j: freed by whoever wrote the end."""
     drained(service)
-    view(service, "broken", "SELECT 1 / (n - 3) AS n FROM generate_series(1, 5) n")
-    table = "broken" if end == "failed" else "slow"
+    view(service, "breaks", "SELECT 1 / (n - 3) AS n FROM generate_series(1, 5) n")
+    table = "breaks" if end == "failed" else "paced"
     job_id = posted(service, f"end {end}", "one", "two", table=table)
     if end in {"completed", "failed"}:
         service.invoke(EXTRACT, work_event(job_id))

@@ -15,7 +15,7 @@ from tests.rig import Rig
 HOURLY = "my_hourly"
 SHAKY = "my_shaky"
 NARROW = "my_narrow"
-ENDLESS = {"public.endless": ["*"]}
+ENDLESS = {"public.numbers": ["*"]}
 """More rows than anybody waits for, the first ones at once."""
 
 ROWS = "SELECT n, repeat('x', 8192) AS text, pg_sleep(0.01)::text AS slept FROM generate_series(1, 1000000) n"
@@ -51,7 +51,7 @@ def sources(service: Rig) -> Iterator[Sources]:
     if "my_mariadb" not in databases:
         pytest.skip("mariadb is missing: apt-get install mariadb-server-core")
     sql = databases["my_postgres"]
-    view(service, "endless", ROWS)
+    view(service, "numbers", ROWS)
     user = f"hourly_{secrets.token_hex(4)}"  # the server is shared with other processes of the run
     with hourly.user(service.stack, user) as limited, faulty(sql["host"], sql["port"]) as wire:
         answers = [
