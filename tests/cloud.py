@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -283,11 +284,12 @@ class Cloud(Rig):
         return found
 
 
-def expiring() -> tuple[list[str], bool]:
+@cache
+def expiring() -> tuple[tuple[str, ...], bool]:
     """Which prefixes the template lets expire, and whether it ends uploads that nobody ends."""
     bucket = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["Bucket"]["Properties"]
     rules = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Status"] == "Enabled"]
-    prefixes = [rule["Prefix"] for rule in rules if "ExpirationInDays" in rule]
+    prefixes = tuple(rule["Prefix"] for rule in rules if "ExpirationInDays" in rule)
     return prefixes, any("AbortIncompleteMultipartUpload" in rule and "Prefix" not in rule for rule in rules)
 
 

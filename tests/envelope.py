@@ -14,6 +14,7 @@ import uuid
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -95,6 +96,12 @@ def _handler(api: _RuntimeApi) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+@cache
+def _code() -> bytes:
+    """Pack the code once a process: every environment unpacks the same."""
+    return archive.functions_with_runtime()
+
+
 class Envelope:
     """One execution environment. A process that died is replaced at the next invocation, as in Lambda."""
 
@@ -109,7 +116,7 @@ class Envelope:
         self._env = dict(env or {})
         self._api = _RuntimeApi()
         self._process: subprocess.Popen[bytes] | None = None
-        with zipfile.ZipFile(io.BytesIO(archive.functions_with_runtime())) as packed:
+        with zipfile.ZipFile(io.BytesIO(_code())) as packed:
             packed.extractall(folder / "code")
 
     def __enter__(self) -> "Envelope":

@@ -119,7 +119,7 @@ def _nothing_stays(at: Cloud, job_id: str, faults: Faults) -> None:
     assert aborts
     objects, named = set(at.objects()), objects_of(items)
     assert named <= objects
-    assert not {key for key in objects - named if not key.startswith(tuple(prefixes))}
+    assert not {key for key in objects - named if not key.startswith(prefixes)}
     if not faults or "deletedAt" in items["META"]:
         assert not {key for key in objects - named if job_id in key}
     spoilt = {fault.operation for each in faults.values() for fault in each}
