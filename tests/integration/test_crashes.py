@@ -226,6 +226,7 @@ def test_a_poison_message_fails_its_job_with_an_event(service: Rig) -> None:
 def test_a_dead_letter_never_fails_a_live_worker_nor_a_newer_generation(service: Rig) -> None:
     """Design §4: only the message's own generation, and only when nobody holds the claim."""
     job_id = posted(service, SMALL, "poison while alive")
+    service.invoke(DEAD_LETTER, work_event(job_id, generation=-1))  # its process has started: it comes within the lease
     killed(service, job_id, Point.CLAIMED)
     service.invoke(DEAD_LETTER, work_event(job_id))
     service.invoke(DEAD_LETTER, work_event(job_id, generation=-1))

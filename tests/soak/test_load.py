@@ -32,12 +32,15 @@ SECONDS = float(os.environ.get("FETCHER_SOAK_SECONDS", "600"))
 END_SECONDS = 300 + SECONDS
 """From the last post until all jobs must have ended: a laptop is slower than the posters."""
 
+MESSAGE_SECONDS = min(30.0, 8 + JOBS / 20)
+"""How long the sweeper trusts a message that it sent: the longer the queue, the later its message is received."""
+
 POSTERS = 4
 SEED = 20
 KILLED_PERCENT = 1.5
 """At each visit of a named point; a job of several parts visits a few dozen."""
 
-PARAMETERS = {"LeaseSeconds": "4", "HeartbeatSeconds": "0.5", "DispatchSeconds": "2", "StallSeconds": "4"}
+PARAMETERS = {"LeaseSeconds": "4", "HeartbeatSeconds": "0.5", "DispatchSeconds": "1", "StallSeconds": "4"}
 MAY_FAIL = {"unavailable", "internal"}
 """How a job may end that chance hit again and again. It is never lost, never wrong, and says so."""
 FEW = 3
@@ -54,7 +57,7 @@ class Field:
 
     def sweep(self) -> None:
         """Let the sweeper run now, whose own schedule is a minute, and look again soon."""
-        hasten(self.stack)
+        hasten(self.stack, MESSAGE_SECONDS)
         self.stack.client("lambda").invoke(FunctionName=self.function("Sweeper"), Payload=b"{}")
 
     def function(self, name: str) -> str:

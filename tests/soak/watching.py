@@ -16,7 +16,6 @@ from fetcher.aws.records import SHARDS
 from fetcher.core.lifecycle import SWEPT_MS
 from tests.stack import Stack
 
-HALF_A_MINUTE_MS = 30_000
 LATER_MS = 120_000
 """Behind the waits that a job asks for itself."""
 
@@ -65,8 +64,8 @@ def watching(watch: Watch, stack: Stack, sweep: Callable[[], None]) -> Iterator[
             thread.join()
 
 
-def hasten(stack: Stack) -> None:
-    """Make half a minute of the quarter of an hour in which the sweeper trusts that a message it sent is worked on.
+def hasten(stack: Stack, seconds: float) -> None:
+    """Make seconds of the quarter of an hour in which the sweeper trusts that a message it sent is worked on.
 
     Whoever got that message may have been killed before it claimed anything, and SQS keeps it for longer than a soak.
     """
@@ -87,7 +86,7 @@ def hasten(stack: Stack) -> None:
                     ConditionExpression="lookAt = :seen",
                     ExpressionAttributeValues={
                         ":seen": row["lookAt"],
-                        ":sooner": {"N": str(int(row["lookAt"]["N"]) - SWEPT_MS + HALF_A_MINUTE_MS)},
+                        ":sooner": {"N": str(int(row["lookAt"]["N"]) - SWEPT_MS + round(seconds * 1000))},
                     },
                 )
 
