@@ -267,12 +267,6 @@ class Cloud(Rig):
         key = {"PK": {"S": f"T#default#SOURCE#{source}"}, "SK": {"S": f"ACTIVE#{job['extractionId']['S']}"}}
         return "Item" in self.dynamodb.get_item(TableName=self.env["FETCHER_MAIN_TABLE"], Key=key, ConsistentRead=True)
 
-    def forget(self, job_id: str) -> None:
-        """Delete what a job stored, so that the bucket stays small."""
-        for key in self.objects():
-            if job_id in key:
-                self.s3.delete_object(Bucket=self.env["FETCHER_BUCKET"], Key=key)
-
     def event_ids(self, job_id: str) -> list[str]:
         """Take what the bus has routed so far; the ids of the job's events."""
         found = []

@@ -3,12 +3,15 @@
 The code is what the local stack deploys, bootstrap included. Faults are armed through `env`, as in the stack.
 """
 
+import atexit
 import io
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 import zipfile
@@ -97,27 +100,40 @@ def _handler(api: _RuntimeApi) -> type[BaseHTTPRequestHandler]:
 
 
 @cache
-def _code() -> bytes:
-    """Pack the code once a process: every environment unpacks the same."""
-    return archive.functions_with_runtime()
+def unpacked() -> Path:
+    """Pack and unpack the code once a process: environments only read it, as in Lambda."""
+    folder = Path(tempfile.mkdtemp(prefix="fetcher-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with zipfile.ZipFile(io.BytesIO(archive.functions_with_runtime())) as packed:
+        packed.extractall(folder)
+    return folder
 
 
 class Envelope:
     """One execution environment. A process that died is replaced at the next invocation, as in Lambda."""
 
     def __init__(
-        self, handler: str, folder: Path, *, memory_mb: int, seconds: float, env: Mapping[str, str] | None = None
+        self,
+        handler: str,
+        folder: Path,
+        *,
+        memory_mb: int,
+        seconds: float,
+        env: Mapping[str, str] | None = None,
+        code: Path | None = None,
     ) -> None:
-        """Unpack the code into `folder`; nothing runs before the first invocation."""
+        """Log and keep what is temporary in `folder`, run our functions or what is in `code`.
+
+        Nothing runs before the first invocation.
+        """
         self._handler = handler
         self._folder = folder
+        self._code = code or unpacked()
         self._memory_mb = memory_mb
         self._seconds = seconds
         self._env = dict(env or {})
         self._api = _RuntimeApi()
         self._process: subprocess.Popen[bytes] | None = None
-        with zipfile.ZipFile(io.BytesIO(_code())) as packed:
-            packed.extractall(folder / "code")
 
     def __enter__(self) -> "Envelope":
         return self
@@ -156,7 +172,7 @@ class Envelope:
             self._api.answers = queue.Queue()
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    ["/bin/sh", "bootstrap"], cwd=self._folder / "code", env=self._environment(), stdout=log, stderr=log
+                    ["/bin/sh", "bootstrap"], cwd=self._code, env=self._environment(), stdout=log, stderr=log
                 )
         return self._process
 
@@ -185,7 +201,7 @@ class Envelope:
             "AWS_LAMBDA_FUNCTION_NAME": "envelope",
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self._memory_mb),
-            "LAMBDA_TASK_ROOT": str(self._folder / "code"),
+            "LAMBDA_TASK_ROOT": str(self._code),
             "_HANDLER": self._handler,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,

@@ -133,6 +133,16 @@ class Rig:
         """Let extract take the next message."""
         return self.deliver(EXTRACT, **env)
 
+    def ended(self, job_id: str) -> Any:
+        """Let extract take messages until this job has ended, and return it: others may wait before its own."""
+
+        def ended() -> Any:
+            self.work()
+            job = self.job(job_id)
+            return job if job["status"] in {"completed", "failed"} else None
+
+        return until(ended, "the end")
+
     def notify(self, **env: str) -> Report | None:
         """Let notify take the next message."""
         return self.deliver(NOTIFY, **env)
@@ -262,6 +272,12 @@ class Rig:
         """Read a job's result object."""
         body: bytes = self.s3.get_object(Bucket=self.env["FETCHER_BUCKET"], Key=job["resultPath"])["Body"].read()
         return body
+
+    def forget(self, job_id: str) -> None:
+        """Delete what a job stored, so that the bucket, which the endpoint keeps in memory, stays small."""
+        for key in self.objects():
+            if job_id in key:
+                self.s3.delete_object(Bucket=self.env["FETCHER_BUCKET"], Key=key)
 
     # --- making it
 

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -33,6 +33,7 @@ class Stack:
     description: Mapping[str, Any]
     api: Api
     session: boto3.Session
+    _clients: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, place: Place) -> "Stack":
@@ -41,8 +42,10 @@ class Stack:
         return cls(description, Api(description["apiUrl"]), stack.session(place))
 
     def client(self, service: Any) -> Any:
-        """Open a client of the stack's endpoint, as the root user."""
-        return self.session.client(service, endpoint_url=self.description["endpointUrl"])
+        """A client of the stack's endpoint, as the root user: the same each time, since one is slow to make."""
+        if service not in self._clients:
+            self._clients[service] = self.session.client(service, endpoint_url=self.description["endpointUrl"])
+        return self._clients[service]
 
     def __getitem__(self, name: str) -> Any:
         """Read a member of the stack file."""

@@ -1,12 +1,13 @@
 """The envelope in which handlers are measured behaves like Lambda: limits, errors, reuse, death."""
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.envelope import Envelope
+from tests.envelope import Envelope, unpacked
 
 PROBE = """
 import os, signal, time
@@ -33,8 +34,12 @@ def handler(event, context):
 @pytest.fixture
 def probe(tmp_path: Path) -> Iterator[Envelope]:
     """Run a handler that does what it is told, in 128 MB and 2 seconds."""
-    with Envelope("probe.handler", tmp_path, memory_mb=128, seconds=2, env={"PROBE": "passed on"}) as envelope:
-        (tmp_path / "code" / "probe.py").write_text(PROBE)
+    code = tmp_path / "code"
+    code.mkdir()
+    shutil.copy(unpacked() / "bootstrap", code)
+    (code / "probe.py").write_text(PROBE)
+    env = {"PROBE": "passed on"}
+    with Envelope("probe.handler", tmp_path, memory_mb=128, seconds=2, env=env, code=code) as envelope:
         yield envelope
 
 

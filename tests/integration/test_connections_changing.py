@@ -234,8 +234,7 @@ def test_a_connection_in_use_is_not_changed(service: Rig) -> None:
     assert posted.status == 202, posted
     refused(patch(service, one, {"port": 1}), 409, "FET-1021")
     refused(service.http("DELETE", f"{PATH}/{one}"), 409, "FET-1021")
-    service.work()
-    assert service.job(posted.json()["jobId"])["status"] == "completed"
+    assert service.ended(posted.json()["jobId"])["status"] == "completed"
     assert patch(service, one, {"metadata": {"now": "free"}}).status == 200
 
 

@@ -13,23 +13,12 @@ from tests.integration.test_bounds import source
 from tests.integration.test_connections_changing import PATH, job, patch, refused, registered
 from tests.integration.test_connections_sources import named, validate
 from tests.integration.test_tenants import Token, ask
-from tests.rig import EXTRACT, SUBMIT, Answer, Rig, rig, until, work_event
+from tests.rig import EXTRACT, SUBMIT, Answer, Rig, rig, work_event
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
 LEDGER = identity("default", "ledger")
-
-
-def worked(service: Rig, posted: Answer) -> Any:
-    """Work until a posted job has ended, and return it."""
-
-    def ended() -> Any:
-        service.work()
-        job = service.job(posted.json()["jobId"])
-        return job if job["status"] in {"completed", "failed"} else None
-
-    return until(ended, "the end")
 
 
 def ledger(stack: Stack) -> dict[str, str]:
@@ -109,7 +98,7 @@ def test_a_job_of_any_product_reads_the_operators_datasource(operated: Rig) -> N
         body = {"dataRequest": {"mappedFields": {"ledger": {"accounts": ["id"]}}}, "metadata": {"source": product}}
         posted = operated.post(body)
         assert posted.status == 202, posted
-        ended = worked(operated, posted)
+        ended = operated.ended(posted.json()["jobId"])
         assert (ended["status"], ended["rowCount"]) == ("completed", 5000)
 
 
@@ -181,7 +170,7 @@ def test_what_the_operator_broke_ends_no_job(stack: Stack, tmp_path: Path) -> No
         refused(service.register("ledger"), 503, "FET-0003")
         refused(job(service, "ledger", ["email"]), 503, "FET-0003")
         put(json.dumps(good))
-        assert worked(service, posted)["status"] == "completed"
+        assert service.ended(posted.json()["jobId"])["status"] == "completed"
 
 
 def test_another_tenant_does_not_see_what_the_operator_set(operated: Rig) -> None:
@@ -230,14 +219,14 @@ def test_a_password_is_fetched_when_it_is_used_and_again_when_it_was_rotated(ope
     assert secret not in made.text
     assert tried(operated, connection)["status"] == "success"
     first = job(operated, "referred", ["id"])
-    assert worked(operated, first)["status"] == "completed"
+    assert operated.ended(first.json()["jobId"])["status"] == "completed"
     with source(operated) as database:
         database.execute("ALTER ROLE rotating PASSWORD 'canary-two'")
     assert tried(operated, connection)["reason"] == "refused"
     operated.secrets.put_secret_value(SecretId=secret, SecretString=json.dumps({"pw": "canary-two"}))
     assert tried(operated, connection)["status"] == "success"
     second = job(operated, "referred", ["email"])
-    assert worked(operated, second)["status"] == "completed"
+    assert operated.ended(second.json()["jobId"])["status"] == "completed"
 
 
 def test_a_reference_outlives_a_patch_and_can_be_replaced(operated: Rig) -> None:

@@ -38,8 +38,7 @@ def finished(service: Rig, example: str) -> tuple[Any, Any]:
     """Run a request of `examples/`; return the job and its result."""
     answer = service.http("POST", "/v1/fetcher", (ROOT / "examples" / f"{example}.json").read_text())
     assert answer.status == 202, answer
-    service.work()
-    job = service.job(answer.json()["jobId"])
+    job = service.ended(answer.json()["jobId"])
     assert job["status"] == "completed", job
     body = service.result(job)
     manifest = service.http("GET", f"/v1/fetcher/{job['id']}/manifest").text.encode()

@@ -52,8 +52,7 @@ def test_the_example_for_sql_server(stack: Stack, sql_server: Source, tmp_path_f
     with rig(stack, tmp_path_factory.mktemp("sqlserver"), **{SETTINGS: os.environ[SETTINGS]}) as service:
         register_sqlserver(service, "my_sqlserver", sql_server)
         job_id = service.http("POST", "/v1/fetcher", request).json()["jobId"]
-        service.work()
-        job = service.job(job_id)
+        job = service.ended(job_id)
         assert job["status"] == "completed", job
         body = service.result(job)
         manifest = service.http("GET", f"/v1/fetcher/{job_id}/manifest").text.encode()

@@ -28,8 +28,7 @@ def run(service: Rig, data_request: Mapping[str, Any], name: str) -> Any:
     answer = service.http("POST", "/v1/fetcher", text % (json.dumps(data_request), name))
     assert answer.status == 202, answer
     assert answer.headers["Location"] == f"/v1/fetcher/{answer.json()['jobId']}"
-    service.work()
-    return service.job(answer.json()["jobId"])
+    return service.ended(answer.json()["jobId"])
 
 
 @pytest.fixture(scope="module")
@@ -203,8 +202,7 @@ def test_a_connection_is_shown_without_its_secret_and_kept_while_in_use(service:
     )
     refused = service.http("DELETE", f"/v1/management/connections/{own['id']}")
     assert (refused.status, refused.json()["code"]) == (409, "FET-1021")
-    service.work()
-    assert service.job(posted.json()["jobId"])["status"] == "completed"
+    assert service.ended(posted.json()["jobId"])["status"] == "completed"
 
 
 def test_a_deleted_connection_frees_its_name_at_once(service: Rig) -> None:

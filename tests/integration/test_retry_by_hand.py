@@ -62,8 +62,7 @@ def failed(service: Rig, body: Any) -> Any:
     """Post a job that must fail, and let it."""
     answer = service.post(body)
     assert answer.status == 202, answer
-    service.work()
-    job = service.job(answer.json()["jobId"])
+    job = service.ended(answer.json()["jobId"])
     assert job["status"] == "failed", job
     return job
 
@@ -81,8 +80,7 @@ def test_a_failed_job_is_retried_as_a_new_one_that_says_so(service: Rig, late: s
     shown = service.http("GET", f"/v1/fetcher/{first['id']}").text
     answer = again(service, request_of(strict_loads(shown)).decode(), first["id"].upper())
     assert answer.status == 202, answer
-    service.work()
-    second = service.job(answer.json()["jobId"])
+    second = service.ended(answer.json()["jobId"])
     assert (second["status"], second["rowCount"], second["retryOf"]) == ("completed", 1, first["id"])
     assert second["requestHash"] == first["requestHash"]
     assert service.job(first["id"]) == first
@@ -107,10 +105,10 @@ def test_a_retry_needs_a_failed_job_of_the_same_request(service: Rig, late: str)
     refused(again(service, body, str(uuid4())), 404, "FET-1001", pointed=False)
     pending = service.post(body).json()["jobId"]
     refused(again(service, body, pending), 409, "FET-2014")
-    service.work()
+    service.ended(pending)
     refused(again(service, asked(late), pending), 409, "FET-2014")
     completed = service.post(asked("accounts")).json()["jobId"]
-    service.work()
+    service.ended(completed)
     refused(again(service, asked("accounts"), completed), 409, "FET-2014")
 
 
@@ -278,7 +276,7 @@ def test_after_an_erase_the_same_request_is_a_new_job(service: Rig) -> None:
     """R-000-51: nothing is left to answer with, so nothing answers; and only one new job is made."""
     body = asked("accounts")
     first = service.post(body).json()["jobId"]
-    service.work()
+    service.ended(first)
     assert service.post(body).status == 200
     assert service.http("DELETE", f"/v1/fetcher/{first}/result").status == 204
     second = service.post(body)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class Ended:
 
     status: str
     family: str | None
-    result: bytes | None
+    result: str | None
+    """The SHA-256 of its bytes."""
     jobs: int
     """Made of the one request."""
     records: int
@@ -73,7 +75,10 @@ def played(sources: Sources, folder: Path, story: Story, tables: Mapping[str, An
         assert kill is None or driver.killed, f"{kill} was never reached"
         driver.settle(job_id)
         driver.take_events(0.1)
-    return _ended(service, job_id, driver.events, before)
+    ended = _ended(service, job_id, driver.events, before)
+    for each in of_one_request(service, job_id):
+        service.forget(each)
+    return ended
 
 
 def _ended(service: Rig, job_id: str, events: Counter[str], before: Set[str]) -> Ended:
@@ -87,7 +92,7 @@ def _ended(service: Rig, job_id: str, events: Counter[str], before: Set[str]) ->
     return Ended(
         status=job["status"],
         family=(job.get("error") or {}).get("family"),
-        result=service.result(job) if job.get("resultPath") in objects else None,
+        result=sha256(service.result(job)).hexdigest() if job.get("resultPath") in objects else None,
         jobs=len(jobs),
         records=len([item for item in own if item["SK"]["S"] == "OUTBOX#TERMINAL"]),
         events=frozenset(event.replace(each, "") for event in events for each in jobs if each in event),
