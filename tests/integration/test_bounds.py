@@ -47,6 +47,8 @@ def source(service: Rig) -> Iterator[psycopg.Connection]:
 def view(service: Rig, name: str, sql: str) -> None:
     """Make a view of rows that cost the source no disk, or find it made. All tests of a run share its names."""
     with source(service) as connection:
+        # Processes of a run that begin together would replace one view at once: "tuple concurrently updated".
+        connection.execute("SELECT pg_advisory_lock(hashtext('view'))")
         told = connection.execute(
             "SELECT obj_description(to_regclass(%s), 'pg_class')", [f'public."{name}"']
         ).fetchone()
