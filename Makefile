@@ -44,9 +44,10 @@ test: venvs servers $(TDS) ## Run every test
 	@# More processes than cores: many tests wait for servers, leases and messages. tests/sharing.py says who runs what.
 	.venv/bin/pytest -n 4 --dist loadfile $(ARGS)
 
-soak: venvs servers $(TDS) ## Run the long proofs: every kill, many jobs with faults (make test leaves them out)
+soak: venvs servers $(TDS) ## Run the long proofs: every kill and fault, many jobs with both (make test leaves them out)
 	@# The matrices are shared out run by run; the load has the machine to itself, since its figures are kept.
-	test -n "$(ARGS)" || .venv/bin/pytest -m soak -n 3 --dist load --deselect $(LOAD)
+	@rm -f .local/soak.md
+	$(if $(ARGS),,.venv/bin/pytest -m soak -n 3 --dist load --deselect $(LOAD))
 	.venv/bin/pytest -m soak $(or $(ARGS),$(LOAD))
 	@! test -e .local/soak.md || cat .local/soak.md
 

@@ -12,22 +12,33 @@ from infra.local import postgresql
 
 TIMES = (1, 10, 100)
 PLOT = Path(__file__).parent / "growth.svg"
-WIDTH, HEIGHT, EDGE = 480, 300, 48
-LINES = (("wall s", "#1f6feb"), ("client cpu s", "#bf5600"))
+WIDTH, HEIGHT, EDGE = 480, 360, 48
+LINES = (("wall s", "#1f6feb"), ("client cpu s", "#bf5600"), ("$ for a million such jobs", "#1a7f37"))
+MILLION = 1_000_000
+HEAD = ("| rows | MB | wall s | client cpu s | peak MiB | $ |", "|--|--|--|--|--|--|")
 
 
 def tables(scale: float, rounds: int, *, keep: bool = False) -> Iterator[str]:
     """Read 1, 10 and 100 hundredths of the first load; yield the lines of a table, and keep it drawn if asked to."""
     with postgresql.running({"shared_buffers": "1GB", "jit": "off"}) as server:
         seen = [_measured(server, scale * times / TIMES[-1], rounds) for times in TIMES]
-    plot = drawn([rows for rows, _ in seen], [(cost.wall, cost.cpu) for _, cost in seen])
+    lines = [_line(rows, cost) for rows, cost in seen]
+    plot = plotted(lines)
     if keep:
         PLOT.write_text(plot)
-    yield from ("| rows | MB | wall s | client cpu s | peak MiB | $ |", "|--|--|--|--|--|--|")
-    for rows, cost in seen:
-        price, peak = f"{cost.cpu * CPU_SECOND:.7f}", f"{cost.peak or 0:.0f}"
-        yield f"| {rows:,} | {cost.size / 1e6:.1f} | {cost.wall:.2f} | {cost.cpu:.2f} | {peak} | {price} |"
-    yield from ("", "![Time by rows](growth.svg)", "")
+    yield from (*HEAD, *lines, "", "![Time and cost by rows](growth.svg)", "")
+
+
+def _line(rows: int, cost: Cost) -> str:
+    price, peak = f"{cost.cpu * CPU_SECOND:.7f}", f"{cost.peak or 0:.0f}"
+    return f"| {rows:,} | {cost.size / 1e6:.1f} | {cost.wall:.2f} | {cost.cpu:.2f} | {peak} | {price} |"
+
+
+def plotted(lines: Sequence[str]) -> str:
+    """Draw the lines of the table: the plot shows what the table says."""
+    cells = [[cell.strip().replace(",", "") for cell in line.strip("|").split("|")] for line in lines]
+    values = [(float(wall), float(cpu), float(price) * MILLION) for _, _, wall, cpu, _, price in cells]
+    return drawn([int(rows) for rows, *_ in cells], values)
 
 
 def _measured(server: postgresql.Server, scale: float, rounds: int) -> tuple[int, Cost]:

@@ -24,7 +24,7 @@ class FaultProxy:
     sent at once. `half` closes only the server's direction; `stall` keeps the connection open and silent, in both
     directions: what the client sends, its end too, does not get through. With `alone` it happens to the first
     connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. `latency`
-    are seconds before bytes go on, `rate` is bytes a second.
+    are seconds before bytes go on, `rate` is bytes a second. `breaks` are the faults that happened, one a connection.
     """
 
     target: tuple[str, int]
@@ -38,6 +38,7 @@ class FaultProxy:
     heard: bytearray = field(default_factory=bytearray)
     asked: int = 0
     broken: threading.Event = field(default_factory=threading.Event)
+    breaks: list[Fault] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
     _sockets: list[socket.socket] = field(default_factory=list)
     _silent: list[socket.socket] = field(default_factory=list)
@@ -84,10 +85,11 @@ class FaultProxy:
 
     def _served(self, server: socket.socket, client: socket.socket) -> None:
         while received := server.recv(65536):
-            armed = self.fault != "none" and not (self.alone and self.broken.is_set())
+            fault = self.fault
+            armed = fault != "none" and not (self.alone and self.broken.is_set())
             if armed and len(received) >= self.after:
                 client.sendall(received[: self.after])
-                return self._break(server, client, received[self.after :])
+                return self._break(fault, server, client, received[self.after :])
             self.after -= len(received) if armed else 0
             self.passed += len(received)
             self._pass(client, received)
@@ -101,12 +103,13 @@ class FaultProxy:
             if self.rate:
                 time.sleep(SLICE_SECONDS)
 
-    def _break(self, server: socket.socket, client: socket.socket, rest: bytes) -> None:
-        if self.fault == "stall":
+    def _break(self, fault: Fault, server: socket.socket, client: socket.socket, rest: bytes) -> None:
+        self.breaks.append(fault)
+        if fault == "stall":
             self._silent.append(server)
         self.after = 0  # for whoever comes next
         self.broken.set()
-        match self.fault:
+        match fault:
             case "rst":
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                 client.shutdown(socket.SHUT_RD)  # the other direction's thread lets go of it

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fetcher import engines
 from fetcher.aws import queues
-from fetcher.aws.records import Accepted, Duplicate
+from fetcher.aws.records import Accepted
 from fetcher.aws.results import request_key
 from fetcher.aws.stored import Stored
 from fetcher.aws.telemetry import about, logger
@@ -50,7 +50,7 @@ def accept(services: Services, caller: Caller, job: JobBody, retry_of: Extractio
         _check_retry(retry_of, digest)
     duplicate, replaces = services.extractions.duplicate(caller.tenant, digest)
     if duplicate is not None:
-        return _existing(services, caller, duplicate)
+        return _existing(duplicate)
     named = resolve(services, caller, job)
     for name, stored in named.items():
         engines.narrowed(stored.connection, job.request.datasources[name], job.metadata)
@@ -60,7 +60,7 @@ def accept(services: Services, caller: Caller, job: JobBody, retry_of: Extractio
         appeared, _ = services.extractions.duplicate(caller.tenant, digest)
         if appeared is None:
             raise
-        return _existing(services, caller, appeared)
+        return _existing(appeared)
     fresh = replace(_accepted(services, caller, job, digest, named), retry_of=retry_of.id if retry_of else None)
     accepted = _store_body(services, fresh)
     return _create(services, caller, accepted, replaces)
@@ -138,7 +138,7 @@ def _create(services: Services, caller: Caller, accepted: Accepted, replaces: st
             return Answer(outcome, new=True)
         duplicate, replaces = services.extractions.duplicate(caller.tenant, accepted.request_hash)
         if duplicate is not None:
-            return _existing(services, caller, duplicate)
+            return _existing(duplicate)
     raise UnavailableError("too many requests for the same job at once")
 
 
@@ -153,9 +153,7 @@ def dispatch(services: Services, extraction: Extraction) -> None:
         logger.exception("the job is accepted but could not be queued yet; the sweeper will do it")
 
 
-def _existing(services: Services, caller: Caller, duplicate: Duplicate) -> Answer:
-    extraction = services.extractions.get(caller.tenant, duplicate.extraction_id)
-    if extraction is None:
-        raise UnavailableError("the job that answers for this request is not readable yet")
+def _existing(extraction: Extraction) -> Answer:
+    """Answer with it as it was found: read once more it may have failed, and a failed job answers for nothing."""
     about(extraction.message)
     return Answer(extraction, new=False)

@@ -5,13 +5,13 @@ Lambda environments are more than a machine of two cores can run at once. What t
 do, is only DynamoDB, S3 and SQS.
 """
 
-import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -34,15 +34,20 @@ from fetcher.errors import CanceledError, FetcherError, LostClaimError
 from fetcher.settings import load
 from tests.cloud import Cloud
 from tests.cloudproxy import Fault
+from tests.envelope import Envelope
 from tests.faultproxy import faulty
-from tests.rig import SUBMIT, Rig
-from tests.scenarios import WAYS, clouded, named, posted
+from tests.moments import Moment, asked, at_once, request
+from tests.rig import NOTIFY, SUBMIT, Rig
+from tests.scenarios import WAYS, clouded, posted
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 
 WORKERS = 8
 ROUNDS = 25
+MOMENTS = 12
+STORIES = {(False, False), (True, False), (True, True)}
+"""Of a moment: whether its cancel was accepted, and whether a request became another job."""
 CANCELED = Failed(CanceledError("the job was canceled"))
 
 
@@ -75,19 +80,11 @@ def services(at: Cloud) -> Services:
     )
 
 
-def at_once(*works: Callable[[], Any]) -> list[Any]:
-    """Do all of it at one instant; what each returned or raised, in order."""
-    barrier = Barrier(len(works))
-
-    def run(work: Callable[[], Any]) -> Any:
-        barrier.wait()
-        try:
-            return work()
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(len(works)) as threads:
-        return list(threads.map(run, works))
+@pytest.fixture(scope="module")
+def submits(at: Cloud) -> Iterator[tuple[Envelope, Envelope]]:
+    """Two more processes of submit, whose way to AWS is clear."""
+    with Rig.envelope(at, SUBMIT) as one, Rig.envelope(at, SUBMIT) as two:
+        yield one, two
 
 
 def accepted(extractions: Extractions, request_hash: str | None = None, replaces: str | None = None) -> Any:
@@ -249,35 +246,58 @@ def test_of_eight_retries_of_a_failed_job_one_is_new(services: Services) -> None
         extractions.terminate(winner, CANCELED, claimed=False)
 
 
-def test_a_request_whose_probe_fails_finds_the_one_that_was_faster(at: Cloud) -> None:
+def test_a_request_whose_probe_fails_finds_the_one_that_was_faster(
+    at: Cloud, submits: tuple[Envelope, Envelope]
+) -> None:
     """Design §6 d: between its own look at the lock and its failed probe, the same request was accepted."""
     database = at.stack["databases"]["my_postgres"]
     proxy = at.proxies[SUBMIT]
-    with faulty(database["host"], database["port"]) as wire, Rig.envelope(at, SUBMIT) as faster:
+    with faulty(database["host"], database["port"]) as wire:
         assert at.register("breakable", port=wire.port).status == 201
-        body = {
-            "dataRequest": {"mappedFields": {"breakable": {named(at, "small"): ["id"]}}},
-            "metadata": {"source": "payments", "correlationId": uuid4().hex},
-        }
-        event = {
-            "version": "2.0",
-            "rawPath": "/v1/fetcher",
-            "headers": {"content-type": "application/json"},
-            "requestContext": {"http": {"method": "POST", "path": "/v1/fetcher"}, "stage": "$default"},
-            "body": json.dumps(body),
-            "isBase64Encoded": False,
-        }
+        body = request(at, "breakable")
         proxy.arm(Fault("kms:Decrypt", "held"))
         with ThreadPoolExecutor(1) as threads:
             slower = threads.submit(at.post, body)
             try:
                 assert proxy.held.wait(60)
-                first = faster.invoke(event).payload
+                first = asked(submits[0], "/v1/fetcher", body)
                 wire.fault = "rst"
             finally:
                 proxy.release.set()
             answer = slower.result()
         assert wire.broken.is_set()
-    assert (first["statusCode"], answer.status) == (202, 200)
-    assert answer.json()["jobId"] == json.loads(first["body"])["jobId"]
+    assert (first.status, answer.status) == (202, 200)
+    assert answer.json()["jobId"] == first.json()["jobId"]
     assert at.http("POST", f"/v1/fetcher/{answer.json()['jobId']}/cancel").status == 202
+
+
+def test_submit_cancel_and_finish_at_one_moment_tell_one_story(
+    at: Cloud, submits: tuple[Envelope, Envelope], services: Services
+) -> None:
+    """R-000-50, 52, 55, 56, 63, 73: whoever is first, all answers fit, and each job has one end and one event.
+
+    A job whose cancel was accepted answers for nothing, though its worker may not know yet: only then there are two.
+    """
+    jitter, stories, ends = random.Random(4), set(), dict[str, str]()
+    at.arm({})
+    for number in count(1):
+        moment = Moment.of(at, submits, services, jitter)
+        successor = moment.successor()
+        moment.stored(at, successor)
+        stories.add((moment.canceled, successor is not None))
+        ends[moment.first] = str(moment.finish.it)
+        if successor is not None:
+            assert asked(submits[1], f"/v1/fetcher/{successor}/cancel").status == 202
+            ends[successor] = "failed"
+        if number >= MOMENTS and stories == STORIES:
+            break
+        assert number < 20 * MOMENTS, stories
+    at.forget_messages()
+    while at.once(NOTIFY):
+        pass
+    told = Counter(event["detail"]["id"] for event in at.published() if event["detail"]["jobId"] in ends)
+    assert told == {f"fetcher.job.{status}.{job_id}": 1 for job_id, status in ends.items()}
+    for job_id, status in ends.items():
+        items = at.items_of(job_id)
+        assert items.keys() == {"META", "REQUEST", "OUTBOX#TERMINAL"}
+        assert items["META"]["status"]["S"] == status

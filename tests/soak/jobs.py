@@ -47,8 +47,14 @@ def possible(databases: Mapping[str, Any]) -> tuple[Kind, ...]:
 
 
 def mixed(kinds: tuple[Kind, ...], count: int, seed: int) -> Iterator[tuple[Kind, str]]:
-    """Draw `count` jobs, each with a correlation id of its own; the same seed draws the same."""
-    drawn = Random(seed).choices(kinds, weights=[kind.share for kind in kinds], k=count)
+    """Draw `count` jobs, each with a correlation id of its own; the same seed draws the same.
+
+    Each kind is among them where there are as many jobs as kinds.
+    """
+    random = Random(seed)
+    sure = kinds if count >= len(kinds) else ()
+    drawn = [*sure, *random.choices(kinds, weights=[kind.share for kind in kinds], k=count - len(sure))]
+    random.shuffle(drawn)
     yield from ((kind, f"soak-{seed}-{number}") for number, kind in enumerate(drawn))
 
 

@@ -117,5 +117,6 @@ def _look(watch: Watch, endpoint: str) -> None:
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
             if environment.get("AWS_ENDPOINT_URL") == endpoint:
                 name = environment["AWS_LAMBDA_FUNCTION_NAME"].split("-")[1].removesuffix("Function").lower()
-                peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-                watch.peaks[name] = max(watch.peaks[name], peak)
+                # One that has just been killed has no memory any more, and no such line.
+                peaks = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")]
+                watch.peaks[name] = max(watch.peaks[name], *peaks, 0)

@@ -46,6 +46,13 @@ def test_once_kills_once(tmp_path: Path) -> None:
     assert [visited(armed), visited(armed)] == [-signal.SIGKILL, 0]
 
 
+def test_several_may_be_armed(tmp_path: Path) -> None:
+    """A soak has one kill that is sure, and others by chance."""
+    once = f"{Point.CLAIMED}:{tmp_path / 'happened'}"
+    assert [visited(f"0%,{once}"), visited(f"0%,{once}")] == [-signal.SIGKILL, 0]
+    assert visited(f"{once},100%") == -signal.SIGKILL
+
+
 def test_nothing_is_armed_by_default() -> None:
     """No variable, no effect."""
     reach(Point.CLAIMED, {})

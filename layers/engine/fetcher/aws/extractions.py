@@ -74,11 +74,11 @@ class Extractions:
 
     # --- submit
 
-    def duplicate(self, tenant: str, request_hash: str) -> tuple[Duplicate | None, str | None]:
+    def duplicate(self, tenant: str, request_hash: str) -> tuple[Extraction | None, str | None]:
         """Find the live duplicate of a request, or else the one whose lock a new job must replace.
 
-        Nothing is left to answer for a request when its job failed, its cancel was accepted, which always ends it as
-        failed, or its result was erased.
+        The duplicate is as it was seen to be live: read again, it may be so no more. Nothing is left to answer for a
+        request when its job failed, its cancel was accepted, which always ends it as failed, or its result was erased.
         """
         lock = dynamo.get(self._client, self._table, lock_key(tenant, request_hash))
         if lock is None or lock["windowEndsAt"] <= self._clock():
@@ -86,7 +86,7 @@ class Extractions:
         earlier = self.get(tenant, lock["extractionId"])
         if earlier is None or earlier.status is Status.FAILED or earlier.cancel_requested_at or earlier.deleted_at:
             return None, lock["extractionId"]
-        return Duplicate(earlier.id), None
+        return earlier, None
 
     def accept(self, job: Accepted, replaces: str | None) -> Extraction | Duplicate:
         """Create the extraction and its lock, its request and its active markers, or learn who was first.

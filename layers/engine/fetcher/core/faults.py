@@ -12,7 +12,10 @@ from pathlib import Path
 from random import random
 
 ARMED = "FETCHER_FAULT"
-"""`<point>` kills on every visit; `<point>:<file>` once, leaving the file behind; `2%` at any point, by chance."""
+"""`<point>` kills on every visit; `<point>:<file>` once, leaving the file behind; `2%` at any point, by chance.
+
+Several stand behind each other, with commas between them.
+"""
 
 
 class Point(StrEnum):
@@ -103,6 +106,11 @@ def reach(point: Point, env: Mapping[str, str] = os.environ) -> None:
     armed = env.get(ARMED)
     if not armed or env.get("FETCHER_STAGE") != "local":
         return
+    for each in armed.split(","):
+        _visit(point, each)
+
+
+def _visit(point: Point, armed: str) -> None:
     name, _, once = armed.partition(":")
     if once and Path(once).exists():
         return

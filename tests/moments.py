@@ -1,0 +1,151 @@
+"""Several at the same moment: what each is told, and whether that is one story.
+
+Here: the request of a running job by two more, its cancel and its end. Requests are answered by processes of submit,
+as deployed; the worker is a thread of the test.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from threading import Barrier
+from typing import Any
+from uuid import uuid4
+
+from extract.services import Services
+from fetcher.aws import ending
+from fetcher.aws.records import Completed
+from fetcher.core.lifecycle import Status
+from tests.cloud import Cloud
+from tests.envelope import Envelope
+from tests.rig import Answer, http_event
+from tests.scenarios import named
+
+RESULT = {"path": "p", "rowCount": 0, "sizeBytes": 0}
+WITHIN_SECONDS = 0.03
+"""How far apart those of a moment begin, at most."""
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """Do all of it at one instant; what each returned or raised, in order."""
+    barrier = Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> Any:
+        barrier.wait()
+        try:
+            return work()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
+
+
+def request(at: Cloud, connection: str = "my_postgres") -> dict[str, Any]:
+    """A request like no other."""
+    fields = {connection: {named(at, "small"): ["id"]}}
+    return {"dataRequest": {"mappedFields": fields}, "metadata": {"source": "payments", "correlationId": uuid4().hex}}
+
+
+def asked(process: Envelope, path: str, body: Any = None) -> Answer:
+    """Post to one process of submit."""
+    report = process.invoke(http_event("POST", path, body))
+    assert report.outcome == "response", report
+    return Answer.of(report)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one of several at the same moment was told; when it asked and when it knew, by the monotonic clock."""
+
+    it: Any
+    asked: float
+    knew: float
+
+    def before(self, later: "Told") -> bool:
+        """Whether it was known before the other one asked, who then must not be told otherwise."""
+        return self.knew < later.asked
+
+
+def somewhen(work: Callable[[], Any], pause: float) -> Callable[[], Told]:
+    """Do it after a pause of seconds."""
+
+    def told() -> Told:
+        time.sleep(pause)
+        begun = time.monotonic()
+        return Told(work(), begun, time.monotonic())
+
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The request of a running job by two more, its cancel and its end, all at once."""
+
+    first: str
+    posts: tuple[Told, Told]
+    cancel: Told
+    finish: Told
+
+    @classmethod
+    def of(cls, at: Cloud, submits: tuple[Envelope, Envelope], services: Services, jitter: random.Random) -> "Moment":
+        """Post a job, take it as a worker, and let the moment come."""
+        body = request(at)
+        first = at.post(body).json()["jobId"]
+        worker = services.extractions.claim("default", first, 0, uuid4().hex)
+        assert worker is not None
+
+        def finish() -> Status:
+            ended = services.extractions.terminate(worker, Completed(RESULT), claimed=True)
+            ending.follow(services, ended)
+            return ended.status
+
+        works = (
+            partial(at.post, body),
+            partial(asked, submits[0], "/v1/fetcher", body),
+            partial(asked, submits[1], f"/v1/fetcher/{first}/cancel"),
+            finish,
+        )
+        told = at_once(*(somewhen(work, jitter.random() * WITHIN_SECONDS) for work in works))
+        assert not [each for each in told if isinstance(each, Exception)], told
+        one, two, cancel, end = told
+        return cls(first, (one, two), cancel, end)
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the cancel was accepted."""
+        assert self.cancel.it.status in {202, 409}, self.cancel
+        return bool(self.cancel.it.status == 202)
+
+    def successor(self) -> str | None:
+        """Hold each answer against what the others were told; the id of the job that a post made."""
+        made = [post.it.json()["jobId"] for post in self.posts if post.it.status == 202]
+        assert len(made) <= (1 if self.canceled else 0), "another job of a request that was answered for"
+        assert self.finish.it is (Status.FAILED if self.canceled else Status.COMPLETED)
+        for post in self.posts:
+            answer = post.it.json()
+            old = answer["jobId"] == self.first
+            assert (post.it.status, answer["jobId"]) in {
+                (200, self.first),
+                *((code, job) for job in made for code in (200, 202)),
+            }
+            seen = {"pending"} if not old else {"processing"} if self.canceled else {"processing", "completed"}
+            assert answer["status"] in seen, "an answer with what answers for nothing"
+            assert not (old and self.canceled and self.cancel.before(post)), "the canceled job answered"
+            assert old or not post.before(self.cancel), "a new job before there was a cancel"
+        return made[0] if made else None
+
+    def stored(self, at: Cloud, successor: str | None) -> None:
+        """One lock, of the job that answers; no job that nobody was told of; one at most that goes on."""
+        items, its = at.items(), at.record(self.first)["requestHash"]
+        jobs = {item["extractionId"]["S"]: item for item in items if item.get("requestHash") == its}
+        assert jobs.keys() == {self.first, successor} - {None}
+        locks = [item["extractionId"]["S"] for item in items if item["PK"]["S"].endswith(f"#HASH#{its['S']}")]
+        assert locks == [successor or self.first]
+        going = [job for job, item in jobs.items() if item["status"]["S"] in {"pending", "processing"}]
+        assert going == ([successor] if successor else [])
+        if successor is not None:
+            assert jobs[successor]["createdAt"]["S"] >= jobs[self.first]["cancelRequestedAt"]["S"]
+            assert jobs[self.first]["error"]["M"]["family"]["S"] == "canceled"
