@@ -23,12 +23,17 @@ from fetcher.core.rules import Rule
 from infra.local.metrics import Sample, samples
 from infra.local.places import ROOT
 from tests.cloudproxy import Call, CloudProxy, Fault, between
-from tests.envelope import Envelope, Report
-from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, QUEUES, SUBMIT, SWEEPER, Rig, every, sqs_event
+from tests.envelope import Envelope, Report, patched
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, Rig, every, sqs_event
+from tests.rig import QUEUES as LIVE
 from tests.stack import Stack
 
 HANDLERS = (SUBMIT, SWEEPER, EXTRACT, DEAD_LETTER, NOTIFY)
-RECEIVES = 5
+QUEUES = {**LIVE, DEAD_LETTER: "WORK_DEAD"}
+"""What names each handler's queue; that of dead letters is no setting of a handler's."""
+
+IMPATIENT = Path(__file__).with_name("impatient.py").read_text()
+
 SHORT = 60.0
 """Seconds of an invocation whose attempt has none: all of them are its margin."""
 
@@ -99,20 +104,43 @@ class Cloud(Rig):
     """One service behind proxies."""
 
     def __init__(
-        self, stack: Stack, folder: Path, settings: Mapping[str, str], proxies: Mapping[str, CloudProxy]
+        self,
+        stack: Stack,
+        folder: Path,
+        settings: Mapping[str, str],
+        proxies: Mapping[str, CloudProxy],
+        *,
+        impatient: bool,
     ) -> None:
         super().__init__(stack, folder, settings)
         self.proxies = proxies
+        self._code = patched(IMPATIENT) if impatient else None
         self.spoilt: list[Fault] = []
         self.measured: list[Sample] = []
         self._next: dict[str, dict[str, Any]] = {}
+        self.env |= {"WORK_DEAD": self._given_up(EXTRACT), "NOTIFICATIONS_DEAD": self._given_up(NOTIFY)}
+
+    def _given_up(self, handler: str) -> str:
+        """Let the endpoint redrive a queue as AWS does, by the template's own rule; the URL of its dead letters."""
+        url = self.env[QUEUES[handler]]
+        dead = self._queue(f"{url.rpartition('-')[2]}-dead")
+        named = self.sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
+        policy = json.dumps({"deadLetterTargetArn": named["QueueArn"], "maxReceiveCount": receives(handler)})
+        self.sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy})
+        return dead
 
     def envelope(
-        self, handler: str, env: Mapping[str, str] | None = None, *, memory_mb: int = 512, seconds: float = 120
+        self,
+        handler: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        memory_mb: int = 512,
+        seconds: float = 120,
+        code: Path | None = None,
     ) -> Envelope:
         """Open an execution environment behind its handler's proxy."""
         through = {**(env or {}), "AWS_ENDPOINT_URL": self.proxies[handler].url}
-        return super().envelope(handler, through, memory_mb=memory_mb, seconds=seconds)
+        return super().envelope(handler, through, memory_mb=memory_mb, seconds=seconds, code=code or self._code)
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
         """Run a handler once; what was spoilt in this invocation is whole again in the next."""
@@ -163,9 +191,9 @@ class Cloud(Rig):
         raise AssertionError(answer)
 
     def drained(self, handler: str) -> None:
-        """Deliver all that waits in the handler's queue, again and again, until it is taken or is a dead letter."""
+        """Deliver all that waits in the handler's queue, again and again, until it is taken; dead letters too."""
         for _ in range(ROUNDS):
-            if not self.once(handler):
+            if not self.once(handler) and not (handler == EXTRACT and self.once(DEAD_LETTER)):
                 return
         raise AssertionError(f"{handler} does not come to an end with its queue")
 
@@ -173,10 +201,7 @@ class Cloud(Rig):
         """Deliver the next message of the handler's queue; False when there is none."""
         # Visible at once and deleted when done: nothing else receives from this queue.
         received = self.sqs.receive_message(
-            QueueUrl=self.env[QUEUES[handler]],
-            MaxNumberOfMessages=1,
-            VisibilityTimeout=0,
-            MessageSystemAttributeNames=["ApproximateReceiveCount"],
+            QueueUrl=self.env[QUEUES[handler]], MaxNumberOfMessages=1, VisibilityTimeout=0
         ).get("Messages", [])
         if not received:
             return False
@@ -188,20 +213,8 @@ class Cloud(Rig):
         report = self.invoke(handler, sqs_event(message["Body"], message["ReceiptHandle"]))
         if report.outcome == "response" and not report.payload["batchItemFailures"]:
             self.sqs.delete_message(**where)
-        elif int(message["Attributes"]["ApproximateReceiveCount"]) >= RECEIVES:
-            self.sqs.delete_message(**where)
-            if handler == EXTRACT:
-                self.dead_letter(message["Body"])
         else:
             self.sqs.change_message_visibility(**where, VisibilityTimeout=0)
-
-    def dead_letter(self, body: str) -> None:
-        """Hand a message to the dead-letter consumer until it is taken."""
-        for _ in range(RECEIVES):
-            report = self.invoke(DEAD_LETTER, sqs_event(body))
-            if report.outcome == "response" and not report.payload["batchItemFailures"]:
-                return
-        raise AssertionError(report)
 
     def pass_time(self, job_id: str) -> None:
         """Let every lease and every `lookAt` of a job lie in the past; call it only while no handler works for it."""
@@ -279,9 +292,22 @@ class Cloud(Rig):
 
 
 @cache
+def _resources() -> Mapping[str, Any]:
+    resources: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+    return resources
+
+
+def receives(handler: str) -> int:
+    """How often the template lets a message of a handler's queue be received before it is a dead letter."""
+    queue = {EXTRACT: "WorkQueue", NOTIFY: "NotificationsQueue"}[handler]
+    count: int = _resources()[queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    return count
+
+
+@cache
 def expiring() -> tuple[tuple[str, ...], bool]:
     """Which prefixes the template lets expire, and whether it ends uploads that nobody ends."""
-    bucket = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["Bucket"]["Properties"]
+    bucket = _resources()["Bucket"]["Properties"]
     rules = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Status"] == "Enabled"]
     prefixes = tuple(rule["Prefix"] for rule in rules if "ExpirationInDays" in rule)
     return prefixes, any("AbortIncompleteMultipartUpload" in rule and "Prefix" not in rule for rule in rules)
@@ -310,10 +336,10 @@ def of_one_request(at: Rig, job_id: str) -> list[str]:
 
 
 @contextmanager
-def cloud(stack: Stack, folder: Path, **settings: str) -> Iterator[Cloud]:
-    """Make a rig behind proxies, and end its processes."""
+def cloud(stack: Stack, folder: Path, settings: Mapping[str, str], *, impatient: bool = False) -> Iterator[Cloud]:
+    """Make a rig behind proxies, and end its processes; an impatient one waits for no answer longer than 5 s."""
     at = urlsplit(stack["endpointUrl"])
     with ExitStack() as opened:
         target = (at.hostname or "127.0.0.1", at.port or 80)
         proxies = {handler: opened.enter_context(between(target, detailed)) for handler in HANDLERS}
-        yield opened.enter_context(Cloud(stack, folder, settings, proxies))
+        yield opened.enter_context(Cloud(stack, folder, settings, proxies, impatient=impatient))

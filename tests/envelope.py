@@ -109,6 +109,16 @@ def unpacked() -> Path:
     return folder
 
 
+@cache
+def patched(patch: str) -> Path:
+    """Copy that code, once a process for each patch: a program that the interpreter runs before a handler."""
+    folder = Path(tempfile.mkdtemp(prefix="fetcher-patched-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(unpacked(), folder, dirs_exist_ok=True)
+    (folder / "sitecustomize.py").write_text(patch)
+    return folder
+
+
 class Envelope:
     """One execution environment. A process that died is replaced at the next invocation, as in Lambda."""
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.envelope import Envelope
+from tests.envelope import Envelope, patched
 from tests.rig import Rig
 from tests.stack import Stack
 
@@ -53,9 +53,7 @@ class Resolving(Rig):
 
     def envelope(self, handler: str, env: Mapping[str, str] | None = None, **limits: Any) -> Envelope:
         """Open an execution environment whose interpreter starts with the names in place."""
-        made = super().envelope(handler, env, **limits)
-        (made._folder / "code" / "sitecustomize.py").write_text(PATCH)
-        return made
+        return super().envelope(handler, env, code=patched(PATCH), **limits)
 
 
 @contextmanager

@@ -99,13 +99,20 @@ class Rig:
         return self._opened[handler].invoke(event)
 
     def envelope(
-        self, handler: str, env: Mapping[str, str] | None = None, *, memory_mb: int = 512, seconds: float = 120
+        self,
+        handler: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        memory_mb: int = 512,
+        seconds: float = 120,
+        code: Path | None = None,
     ) -> Envelope:
-        """Open an execution environment."""
+        """Open an execution environment, of our functions or of what is in `code`."""
         folder = self._folder / secrets.token_hex(4)
         folder.mkdir()
         named = {"POWERTOOLS_SERVICE_NAME": f"{self.name}-{SERVICES[handler]}"}
-        return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env={**self.env, **named, **(env or {})})
+        given = {**self.env, **named, **(env or {})}
+        return Envelope(handler, folder, memory_mb=memory_mb, seconds=seconds, env=given, code=code)
 
     def restart_all(self) -> None:
         """End every execution environment; the next invocations are cold."""

@@ -13,10 +13,10 @@ from fetcher.core.faults import Point
 from fetcher.model import DEFAULT_WORKERS
 from fetcher_cli.failures import request_of
 from tests import hourly
-from tests.cloud import Cloud, cloud
+from tests.cloud import QUEUES, Cloud, cloud
 from tests.cloudproxy import Fault
 from tests.integration.test_bounds import source
-from tests.rig import EXTRACT, SWEEPER, message_of
+from tests.rig import DEAD_LETTER, EXTRACT, SWEEPER, message_of
 from tests.stack import Stack
 
 BOUND = 24 * 1024 * 1024
@@ -68,7 +68,8 @@ def _stalled(at: Cloud, job_id: str) -> None:
 
 
 def _poison(at: Cloud, job_id: str) -> None:
-    at.dead_letter(message_of(job_id))
+    at.sqs.send_message(QueueUrl=at.env[QUEUES[DEAD_LETTER]], MessageBody=message_of(job_id))
+    at.drained(DEAD_LETTER)
 
 
 def _in_a_hurry(at: Cloud, job_id: str) -> None:
@@ -199,7 +200,7 @@ WAYS = {
 
 
 @contextmanager
-def clouded(stack: Stack, folder: Path) -> Iterator[Cloud]:
+def clouded(stack: Stack, folder: Path, *, impatient: bool = False) -> Iterator[Cloud]:
     """A rig behind proxies with the tables of the scenarios."""
     settings = {
         "FETCHER_LEASE_SECONDS": "60",
@@ -207,7 +208,7 @@ def clouded(stack: Stack, folder: Path) -> Iterator[Cloud]:
         "FETCHER_DISPATCH_SECONDS": "30",
         "ENGINE_MAX_RESULT_BYTES": str(BOUND),
     }
-    with cloud(stack, folder, **settings) as at:
+    with cloud(stack, folder, settings, impatient=impatient) as at:
         with source(at) as database:
             for name, sql in TABLES.items():
                 table = named(at, name)

@@ -44,7 +44,7 @@ def served() -> Iterator[Source]:
 
 @pytest.fixture(scope="module")
 def at(stack: Stack, served: Source, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with cloud(stack, tmp_path_factory.mktemp("changed"), **{SETTINGS: os.environ[SETTINGS]}) as made:
+    with cloud(stack, tmp_path_factory.mktemp("changed"), {SETTINGS: os.environ[SETTINGS]}) as made:
         register_sqlserver(made, NAME, served)
         yield made
 

@@ -7,6 +7,7 @@ records, so an operation without a case fails the suite.
 import hashlib
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +15,32 @@ from typing import Any
 
 import pytest
 
+from fetcher.core.document import CHUNK
+from fetcher.core.faults import Point
+from fetcher.core.lifecycle import TABLE
+from fetcher.model import Query
+from fetcher.settings import load
 from infra.local.places import ROOT
-from tests.cloud import EVENTS, Cloud, expiring, objects_of, of_one_request
-from tests.cloudcases import COMMON, OPERATIONS, SPECIAL, Case, Spot, chosen, every_fault, every_spot, some_faults
+from tests.cloud import EVENTS, Cloud, expiring, objects_of, of_one_request, receives
+from tests.cloudcases import (
+    COMMON,
+    LATE,
+    OPERATIONS,
+    SPECIAL,
+    Case,
+    Spot,
+    chosen,
+    every_fault,
+    every_spot,
+    some_faults,
+    writes,
+)
 from tests.cloudproxy import Fault, Kind
 from tests.metrics import written
-from tests.rig import EXTRACT, NOTIFY
-from tests.scenarios import WAYS, Way, clouded, played, posted, with_hourly
+from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, http_event
+from tests.scenarios import HOURLY, WAYS, Way, clouded, played, posted, with_hourly
 from tests.stack import Stack
+from tests.template import deployed
 
 pytestmark = pytest.mark.stack
 
@@ -64,7 +83,7 @@ class Calm:
 
 @pytest.fixture(scope="module")
 def at(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with clouded(stack, tmp_path_factory.mktemp("cloud")) as made, with_hourly(made):
+    with clouded(stack, tmp_path_factory.mktemp("cloud"), impatient=True) as made, with_hourly(made):
         yield made
 
 
@@ -161,6 +180,60 @@ def test_a_small_job_makes_as_many_calls_as_the_operators_page_says(at: Cloud, c
     assert found == {what: int(SPELLED.get(number, number)) for number, what in COSTS.findall(SMALL_JOB)}
 
 
+@pytest.mark.parametrize(("way", "steps"), [("slow", 4), ("parts", 5)])
+def test_progress_costs_a_write_a_heartbeat_and_one_a_part(at: Cloud, way: str, steps: int) -> None:
+    """However many rows and pages there are; of a large job there are the steps that make its upload, too."""
+    assert load({}).heartbeat_seconds == 2, "which is the template's, too: test_template_functions"
+    _drained(at)  # what others left
+    at.arm({})
+    job_id = posted(at, WAYS[way])
+    began = time.monotonic()
+    at.drained(EXTRACT)
+    seconds = time.monotonic() - began
+    size = at.job(job_id)["sizeBytes"]
+    parts = -(-size // CHUNK) if way == "parts" else 0
+    written = Counter(name.partition(" ")[2] for name in at.proxies[EXTRACT].seen)
+    written = Counter({event: number for event, number in written.items() if event in set(map(str, TABLE))})
+    beats = written.pop("beat", 0)
+    assert (1 if way == "slow" else 0) <= beats <= seconds / float(at.env["FETCHER_HEARTBEAT_SECONDS"])
+    assert written.total() <= steps + parts, written
+    assert way != "parts" or size / Query("", (), ()).page_bytes > 10 * (steps + parts)
+    at.drained(NOTIFY)
+    at.forget(job_id)
+
+
+def test_a_message_that_no_worker_survives_becomes_a_dead_letter_whose_job_fails(at: Cloud) -> None:
+    """R-000-76: the endpoint itself gives it up after as many receives as the template says, and keeps it till then."""
+    _drained(at)  # what others left
+    at.arm({})
+    job_id = posted(at, WAYS["small"])
+    for _ in range(receives(EXTRACT)):
+        assert at.waiting("WORK_DEAD") == 0
+        at.kill_next_worker(Point.CLAIMING)
+        assert at.once(EXTRACT)
+    assert not at.once(EXTRACT)
+    assert (at.waiting("FETCHER_WORK_QUEUE_URL"), at.waiting("WORK_DEAD")) == (0, 1)
+    assert at.job(job_id)["status"] == "pending"
+    assert at.once(DEAD_LETTER)
+    job = at.job(job_id)
+    assert (job["status"], job["error"]["family"], job["error"]["phase"]) == ("failed", "internal", "queued")
+    assert at.drive(job_id) == [f"fetcher.job.failed.{job_id}"]
+    assert at.waiting("WORK_DEAD") == 0
+
+
+def test_a_cold_submit_answers_while_its_caller_is_there(at: Cloud) -> None:
+    """R-AWS-9: process, imports, validation, a probe of two databases, acceptance: within the function's time."""
+    at.arm({})
+    submit = deployed().properties("SubmitFunction")
+    mapped = {"my_postgres": {"public.accounts": ["id"]}, HOURLY: {"cards": ["*"]}}
+    body = {"dataRequest": {"mappedFields": mapped}, "metadata": {"source": "payments", "correlationId": "cold"}}
+    with at.envelope(SUBMIT, memory_mb=int(submit["MemorySize"]), seconds=submit["Timeout"]) as cold:
+        report = cold.invoke(http_event("POST", "/v1/fetcher", body))
+    assert report.outcome == "response", report
+    assert report.payload["statusCode"] == 202, report
+    _drained(at)
+
+
 def _drained(at: Cloud) -> None:
     at.drained(EXTRACT)
     at.drained(NOTIFY)
@@ -184,6 +257,10 @@ def test_what_runs_each_time_has_each_operation_each_kind_and_each_pair() -> Non
     kinds = Counter(spot.fault.kind for spot in some)
     assert all(kinds[kind] >= 10 for kind in COMMON), kinds
     assert all(spot in some for spot in full if spot.fault.kind in SPECIAL)
+    late = {spot.fault.operation for spot in full if spot.fault.kind == "late"}
+    assert late == {spot.fault.operation for spot in full if writes(spot.fault.operation)}
+    assert {spot for spot in full if spot.fault.kind == "late" and spot.fault.operation in LATE} <= set(some)
+    assert set(LATE) <= late
     assert sorted(map(str, chosen())) == sorted(
         str(Spot(way, handler, fault)) for way, run in some_faults() for handler, each in run.items() for fault in each
     )
@@ -207,13 +284,22 @@ def test_no_failure_of_aws_at_all_loses_a_job(at: Cloud, calm: Calm, way: str, f
     survived(at, calm, way, faults)
 
 
+@pytest.mark.parametrize("kind", ["lost", "late"])
 @pytest.mark.parametrize(
     ("way", "event", "count"),
-    [("waited for the source", "try again", "retries"), ("killed", "go on with an upload", "writer")],
+    [
+        ("small", "claim", "attempts"),
+        ("waited for the source", "try again", "retries"),
+        ("killed", "go on with an upload", "writer"),
+    ],
 )
-def test_a_lost_answer_counts_nothing_twice(at: Cloud, calm: Calm, way: str, event: str, count: str) -> None:
-    """R-AWS-10: what is sent again finds its own effect, so a source loses no try and an upload no part numbers."""
-    job_id = survived(at, calm, way, {EXTRACT: [Fault(f"dynamodb:UpdateItem {event}", "lost")]})
+def test_no_answer_to_what_was_done_counts_nothing_twice(
+    at: Cloud, calm: Calm, way: str, event: str, count: str, kind: Kind
+) -> None:
+    """R-AWS-10: what is sent again finds its own effect: no job is claimed twice, no source loses a try, no upload
+    part numbers; whether the connection broke or the client gave up waiting.
+    """
+    job_id = survived(at, calm, way, {EXTRACT: [Fault(f"dynamodb:UpdateItem {event}", kind)]})
     assert at.items_of(job_id)["META"][count]["N"] == "1"
 
 

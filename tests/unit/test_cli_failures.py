@@ -1,14 +1,16 @@
 """`fetcher failed`, `retry` and `redrive`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from typer.testing import Result
 
-from fetcher_cli.redriving import move
+from fetcher_cli.redriving import Moved, move
 from tests.commandline import FAILED, JOB, JOBS, Reply, Server, problem, run, with_api
 
 pytestmark = [pytest.mark.enable_socket, pytest.mark.usefixtures("at_home")]
@@ -29,13 +31,13 @@ def listed(server: Server) -> None:
     server.on("GET", f"{JOBS}/{OTHER}", Reply(body={**FAILED, "id": OTHER, "completedAt": at, "error": old}))
 
 
-def test_failed_says_when_why_where_and_what_to_do(server: Server) -> None:
+def test_failed_says_when_why_while_doing_what_where_and_what_to_do(server: Server) -> None:
     """A job of before `action` and `phase` were kept is listed too."""
     listed(server)
     lines = with_api(server, "failed").stdout.splitlines()
     assert lines == [
-        f"{JOB}\t2026-01-31T08:00:05.000Z\tinvalid\tpg/t/f\tchange the request",
-        f"{OTHER}\t2026-01-31T08:00:05.000Z\ttimeout\t\t",
+        f"{JOB}\t2026-01-31T08:00:05.000Z\tinvalid\tplanning\tpg/t/f\tchange the request",
+        f"{OTHER}\t2026-01-31T08:00:05.000Z\ttimeout\t\t\t",
     ]
 
 
@@ -109,15 +111,17 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
 
 def test_every_hint_goes_back_once(queues: Queues) -> None:
     queues.put(*(f"m{number}" for number in range(25)))
-    assert move(queues.sqs, queues.dead, queues.live, 10_000) == (25, 0)
+    assert move(queues.sqs, queues.dead, queues.live, 10_000) == Moved(25, 0, more=False)
     assert (queues.waiting(queues.dead), queues.waiting(queues.live)) == (0, 25)
 
 
 def test_a_redrive_is_bounded(queues: Queues) -> None:
     """What comes back while it runs cannot keep it running for ever."""
     queues.put(*"abcdefghijklmno")
-    assert move(queues.sqs, queues.dead, queues.live, 12) == (12, 0)
+    assert move(queues.sqs, queues.dead, queues.live, 12) == Moved(12, 0, more=True)
     assert (queues.waiting(queues.dead), queues.waiting(queues.live)) == (3, 12)
+    assert move(queues.sqs, queues.dead, queues.live, 3) == Moved(3, 0, more=False)
+    assert (queues.waiting(queues.dead), queues.waiting(queues.live)) == (0, 15)
 
 
 class _Dying:
@@ -150,8 +154,31 @@ class _Refusing(_Dying):
 
 def test_what_was_not_taken_stays(queues: Queues) -> None:
     queues.put("a", "b", "c")
-    assert move(_Refusing(queues.sqs), queues.dead, queues.live, 3) == (1, 2)
+    assert move(_Refusing(queues.sqs), queues.dead, queues.live, 3) == Moved(1, 2, more=True)
     assert (queues.waiting(queues.dead), queues.waiting(queues.live)) == (2, 1)
+
+
+@pytest.fixture
+def redriven(queues: Queues, tmp_path: Path) -> Callable[..., Result]:
+    """Run the command on these queues, as a stack file names them."""
+    named = {"work": "", "workDead": "", "notifications": queues.live, "notificationsDead": queues.dead}
+    rest: dict[str, Any] = {"tables": {}, "bucket": "", "bus": "", "endpointUrl": None, "region": None, "apiUrl": ""}
+    file = tmp_path / "stack.json"
+    file.write_text(json.dumps({"queues": named, **rest}))
+    env = {"FETCHER_STACK_FILE": str(file), "AWS_DEFAULT_REGION": "us-east-1"}
+    return lambda *arguments: run("redrive", *arguments, env=env)
+
+
+def test_who_asked_for_fewer_than_are_there_is_told(queues: Queues, redriven: Callable[..., Result]) -> None:
+    """A queue is not taken for empty because the command stopped at its bound."""
+    queues.put(*"abc")
+    first = redriven("--most", "2")
+    assert (first.exit_code, first.stdout.splitlines()) == (
+        0,
+        ["2 messages moved to live", "more are left than the 2 that were asked for: redrive again"],
+    )
+    assert redriven("--most", "2").stdout == "1 messages moved to live\n"
+    assert (queues.waiting(queues.dead), queues.waiting(queues.live)) == (0, 3)
 
 
 def test_redrive_needs_a_stack() -> None:

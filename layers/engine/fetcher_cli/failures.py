@@ -15,7 +15,7 @@ from fetcher_cli.jobs import PATH, Wait, job_of, place_of, submitted
 from fetcher_cli.options import Api as ApiOption
 from fetcher_cli.options import Iam, JobId, Json
 
-COLUMNS = ("id", "when", "family", "where", "what to do")
+COLUMNS = ("id", "when", "family", "phase", "where", "what to do")
 PAGE = 100
 NOT_FOUND = 404
 
@@ -27,7 +27,7 @@ def failed(
     api: ApiOption = None,
     iam: Iam = False,
 ) -> None:
-    """List failed jobs: when, why, where, and what to do."""
+    """List failed jobs: when, why, while doing what, where, and what to do."""
     with connect(api, iam=iam) as client:
         found = list(islice(_failed(client, source), limit))
     if json_:
@@ -75,6 +75,7 @@ def _row(job: Mapping[str, Any]) -> list[str]:
         str(job["id"]),
         str(job.get("completedAt", "")),
         str(error.get("family", "")),
+        str(error.get("phase", "")),
         place_of(error),
         str(error.get("action", "")),
     ]

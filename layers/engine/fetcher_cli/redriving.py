@@ -5,6 +5,7 @@ and a repeated hint finds its event published already. AWS has a task for this; 
 that is tested is better than two.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,15 @@ WAIT_SECONDS = 1
 """How long a receive waits; asked without a wait, SQS may not see messages that are there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How many messages were moved, how many were not taken, and whether more are there than were looked at."""
+
+    moved: int
+    refused: int
+    more: bool
+
+
 def redrive(
     stack: Stack = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Move at most so many messages.")] = 10_000,
@@ -31,26 +41,34 @@ def redrive(
     if at is None:
         raise UsageError("Which stack? Pass --stack NAME, or start a local one with `make up`.")
     try:
-        moved, refused = move(aws.client(at, "sqs"), at.notifications_dead, at.notifications, most)
+        done = move(aws.client(at, "sqs"), at.notifications_dead, at.notifications, most)
     except (BotoCoreError, ClientError) as error:
         raise UnreachableError(f"The queues cannot be read or written now: {error}") from error
-    console.out().print(f"{moved} messages moved to {at.notifications.rsplit('/', 1)[-1]}")
-    if refused:
-        raise FailedError(f"{refused} messages were not taken and stay where they were; try again")
+    console.out().print(f"{done.moved} messages moved to {at.notifications.rsplit('/', 1)[-1]}")
+    if done.more:
+        console.out().print(f"more are left than the {most} that were asked for: redrive again")
+    if done.refused:
+        raise FailedError(f"{done.refused} messages were not taken and stay where they were; try again")
 
 
-def move(sqs: Any, source: str, target: str, most: int) -> tuple[int, int]:
-    """Move messages until the source gives none, or `most` were received; return how many moved and how many not."""
+def move(sqs: Any, source: str, target: str, most: int) -> Moved:
+    """Move messages until the source gives none, or `most` were received."""
     moved = seen = 0
     while seen < most:
-        received = sqs.receive_message(
-            QueueUrl=source, MaxNumberOfMessages=min(BATCH, most - seen), WaitTimeSeconds=WAIT_SECONDS
-        ).get("Messages", [])
+        received = _received(sqs, source, min(BATCH, most - seen))
         if not received:
-            break
+            return Moved(moved, seen - moved, more=False)
         seen += len(received)
         moved += _moved(sqs, source, target, received)
-    return moved, seen - moved
+    # A look, not the queue's own count: that one may lag by a minute behind what was moved just now.
+    return Moved(moved, seen - moved, more=bool(_received(sqs, source, 1, VisibilityTimeout=0)))
+
+
+def _received(sqs: Any, source: str, most: int, **options: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = sqs.receive_message(
+        QueueUrl=source, MaxNumberOfMessages=most, WaitTimeSeconds=WAIT_SECONDS, **options
+    ).get("Messages", [])
+    return found
 
 
 def _moved(sqs: Any, source: str, target: str, received: list[dict[str, Any]]) -> int:
