@@ -23,8 +23,9 @@ class FaultProxy:
     Bytes are the server's; `passed` counts them, `heard` keeps what clients said, and `asked` counts what they
     sent at once. `half` closes only the server's direction; `stall` keeps the connection open and silent, in both
     directions: what the client sends, its end too, does not get through. With `alone` it happens to the first
-    connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. `latency`
-    are seconds before bytes go on, `rate` is bytes a second.
+    connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. With `each` the
+    bytes are each connection's own: a server that never gets further than that. `latency` are seconds before bytes go
+    on, `rate` is bytes a second.
     """
 
     target: tuple[str, int]
@@ -33,6 +34,7 @@ class FaultProxy:
     port: int = 0
     passed: int = 0
     alone: bool = False
+    each: bool = False
     latency: float = 0
     rate: float = 0
     heard: bytearray = field(default_factory=bytearray)
@@ -83,12 +85,17 @@ class FaultProxy:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _served(self, server: socket.socket, client: socket.socket) -> None:
+        own = self.after
         while received := server.recv(65536):
             armed = self.fault != "none" and not (self.alone and self.broken.is_set())
-            if armed and len(received) >= self.after:
-                client.sendall(received[: self.after])
-                return self._break(server, client, received[self.after :])
-            self.after -= len(received) if armed else 0
+            left = own if self.each else self.after
+            if armed and len(received) >= left:
+                client.sendall(received[:left])
+                return self._break(server, client, received[left:])
+            if armed and self.each:
+                own -= len(received)
+            elif armed:
+                self.after -= len(received)
             self.passed += len(received)
             self._pass(client, received)
         return client.shutdown(socket.SHUT_WR)
@@ -104,7 +111,7 @@ class FaultProxy:
     def _break(self, server: socket.socket, client: socket.socket, rest: bytes) -> None:
         if self.fault == "stall":
             self._silent.append(server)
-        self.after = 0  # for whoever comes next
+        self.after = self.after if self.each else 0  # for whoever comes next
         self.broken.set()
         match self.fault:
             case "rst":
