@@ -23,8 +23,9 @@ class FaultProxy:
     Bytes are the server's; `passed` counts them, `heard` keeps what clients said, and `asked` counts what they
     sent at once. `half` closes only the server's direction; `stall` keeps the connection open and silent, in both
     directions: what the client sends, its end too, does not get through. With `alone` it happens to the first
-    connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. `latency`
-    are seconds before bytes go on, `rate` is bytes a second. `breaks` are the faults that happened, one a connection.
+    connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. With `each` the
+    bytes are each connection's own: a server that never gets further than that. `latency` are seconds before bytes go
+    on, `rate` is bytes a second. `breaks` are the faults that happened, one a connection.
     """
 
     target: tuple[str, int]
@@ -33,6 +34,7 @@ class FaultProxy:
     port: int = 0
     passed: int = 0
     alone: bool = False
+    each: bool = False
     latency: float = 0
     rate: float = 0
     heard: bytearray = field(default_factory=bytearray)
@@ -84,13 +86,18 @@ class FaultProxy:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _served(self, server: socket.socket, client: socket.socket) -> None:
+        own = self.after
         while received := server.recv(65536):
             fault = self.fault
             armed = fault != "none" and not (self.alone and self.broken.is_set())
-            if armed and len(received) >= self.after:
-                client.sendall(received[: self.after])
-                return self._break(fault, server, client, received[self.after :])
-            self.after -= len(received) if armed else 0
+            left = own if self.each else self.after
+            if armed and len(received) >= left:
+                client.sendall(received[:left])
+                return self._break(fault, server, client, received[left:])
+            if armed and self.each:
+                own -= len(received)
+            elif armed:
+                self.after -= len(received)
             self.passed += len(received)
             self._pass(client, received)
         return client.shutdown(socket.SHUT_WR)
@@ -107,7 +114,7 @@ class FaultProxy:
         self.breaks.append(fault)
         if fault == "stall":
             self._silent.append(server)
-        self.after = 0  # for whoever comes next
+        self.after = self.after if self.each else 0  # for whoever comes next
         self.broken.set()
         match fault:
             case "rst":

@@ -27,6 +27,14 @@ WRITTEN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "notify": {"EventsPublished": PLAIN, "ColdStart": COLD},
 }
 
+FAILURES: Mapping[str, frozenset[str]] = {
+    "extract": frozenset({"invalid", "refused", "unavailable", "limit", "timeout", "internal"}),
+    "sweeper": frozenset({"timeout", "internal"}),
+    "dead-letter": frozenset({"internal"}),
+    "submit": frozenset(),
+}
+"""The families as which a service can end a job, where that is a failure: all but `canceled`, which people ask for."""
+
 Metric = tuple[str, str, tuple[str, ...]]
 """Service, name and the names of the dimensions."""
 

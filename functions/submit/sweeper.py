@@ -71,7 +71,9 @@ def _extraction(at: Services, due: Due, extraction: Extraction) -> bool:
     try:
         return _again(at, extraction) if error is None else _fail(at, extraction, error)
     except (ClientError, BotoCoreError):
+        reach(Point.GIVING_BACK)
         at.overdue.give_back(due, until)  # the next sweep does it, and not the one in a quarter of an hour
+        reach(Point.GIVEN_BACK)
         raise
 
 
@@ -98,7 +100,9 @@ def _outbox(at: Services, outbox: Outbox) -> bool:
     try:
         queues.send(at.sqs, at.settings.notifications_queue, Message(outbox.tenant, outbox.extraction_id, 0))
     except (ClientError, BotoCoreError):
+        reach(Point.GIVING_BACK)
         at.outboxes.give_back(outbox, until)  # a hint that was never sent is none
+        reach(Point.GIVEN_BACK)
         raise
     reach(Point.NOTIFIED_AGAIN)
     return True

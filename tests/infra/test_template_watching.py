@@ -3,18 +3,21 @@
 import ast
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args
 
 import pytest
 
+from fetcher import errors
 from fetcher.aws.records import OUTBOX_CAP_MS
-from tests.metrics import PLAIN, written
+from fetcher.errors import CanceledError, Family, FetcherError
+from tests.metrics import FAILURES, PLAIN, written
 from tests.template import FUNCTIONS, ROOT, Deployment, deployed
 
 SEARCHED = {"JobsFailed": "{Fetcher,family,service}", "ColdStart": "{Fetcher,function_name,service}"}
 SHOWN_OF_EXTRACT = {"ExtractionSeconds", "Attempts"}
 """What every service writes that ends a job; most jobs are ended by extract, and one line of them is shown."""
-FAMILIES = {"invalid", "refused", "unavailable", "limit", "timeout", "internal"}
+CANCELED = {CanceledError.family}
 
 
 @pytest.mark.parametrize("queue", ["WorkDeadQueue", "NotificationsDeadQueue", "EventsDeadQueue"])
@@ -32,7 +35,7 @@ def test_one_dead_letter_is_an_alarm(aws: Deployment, queue: str) -> None:
     assert read == (queue == "WorkDeadQueue")
 
 
-@pytest.mark.parametrize("queue", ["WorkQueue", "WorkDeadQueue", "NotificationsQueue"])
+@pytest.mark.parametrize("queue", ["WorkDeadQueue", "NotificationsQueue"])
 def test_old_messages_are_an_alarm(aws: Deployment, queue: str) -> None:
     assert alarm_on(aws, "ApproximateAgeOfOldestMessage", f"${{{queue}.QueueName}}")["Threshold"] > 0
 
@@ -74,12 +77,76 @@ def test_one_event_that_is_not_published_is_seen_by_its_alarm(aws: Deployment) -
     assert between_looks < alarm["Period"] * alarm["EvaluationPeriods"] <= 86_400
 
 
-def test_many_failed_jobs_are_an_alarm_whatever_failed_them(aws: Deployment) -> None:
-    metrics = [m["MetricStat"]["Metric"] for m in aws.properties("FailedJobsAlarm")["Metrics"] if "MetricStat" in m]
-    failed = [{d["Name"]: d["Value"] for d in m["Dimensions"]} for m in metrics if m["MetricName"] == "JobsFailed"]
-    assert {dimensions["family"] for dimensions in failed} == FAMILIES
-    assert {dimensions["service"] for dimensions in failed} == {"${AWS::StackName}-extract"}
-    assert len(metrics) <= 10, "CloudWatch's limit for one alarm"
+def measured(alarm: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The metrics that an alarm's expressions name, by the names that they have there."""
+    return {each["Id"]: each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each}
+
+
+def worked_out(alarm: Mapping[str, Any], **datapoints: float) -> float:
+    """What an alarm compares with its threshold, by CloudWatch's rules; a metric that is not given has no datapoint."""
+    known: dict[str, Any] = {
+        "IF": lambda condition, yes, no: yes if condition else no,
+        "FILL": lambda datapoint, instead: instead if datapoint is None else datapoint,
+        **dict.fromkeys(measured(alarm)),
+        **datapoints,
+    }
+    [shown, *others] = [each for each in alarm["Metrics"] if "Expression" in each]
+    assert [each["ReturnData"] for each in alarm["Metrics"]] == [True, *[False] * (len(alarm["Metrics"]) - 1)]
+    for each in (*others, shown):
+        known[each["Id"]] = eval(each["Expression"], {}, dict(known))  # noqa: S307 - the template's own
+    return float(known[shown["Id"]])
+
+
+def test_many_failed_jobs_are_an_alarm_whatever_failed_them_and_whoever_ended_them(aws: Deployment) -> None:
+    """The sweeper ends what waited too long or is stalled, the dead-letter consumer what five workers gave up."""
+    alarm = aws.properties("FailedJobsAlarm")
+    stats = measured(alarm)
+    given = [{d["Name"]: d["Value"] for d in stat["Metric"]["Dimensions"]} for stat in stats.values()]
+    failed = {(each["service"], each["family"]) for each in given if "family" in each}
+    assert failed == {(f"${{AWS::StackName}}-{service}", each) for service, them in FAILURES.items() for each in them}
+    assert len(stats) <= 10, "CloudWatch's limit for one alarm"
+    for each in stats.keys() - {"completed"}:
+        assert worked_out(alarm, **{each: 9}) == 0 < alarm["Threshold"]
+        assert worked_out(alarm, **{each: 10}) == 100 > alarm["Threshold"]
+        assert worked_out(alarm, **{each: 10}, completed=10) == 50 == alarm["Threshold"]
+    assert worked_out(alarm, completed=10) == 0
+
+
+def made_in(file: str, function: str) -> set[str]:
+    """The families of the errors that a function makes."""
+    tree = ast.parse((ROOT / file).read_text())
+    [own] = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function]
+    calls = [node.func.id for node in ast.walk(own) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    made = [getattr(errors, name, None) for name in calls]
+    return {error.family for error in made if isinstance(error, type) and issubclass(error, FetcherError)}
+
+
+def test_who_ends_jobs_without_their_claim_ends_them_as_the_alarm_knows() -> None:
+    """A family that is new there is one that no alarm would count."""
+    deciding, stalled = "layers/engine/fetcher/aws/sweeping.py", "stalled_error"
+    assert made_in(deciding, "decide") | made_in(deciding, stalled) == FAILURES["sweeper"] | CANCELED
+    assert made_in(deciding, stalled) == FAILURES["dead-letter"]
+    assert made_in("functions/submit/canceling.py", "end_canceled") == FAILURES["submit"] | CANCELED
+    assert made_in("layers/engine/fetcher/aws/extractions.py", "terminate") == CANCELED
+    assert FAILURES["extract"] | CANCELED == set(get_args(Family))
+
+
+def test_work_that_waits_is_an_alarm_and_what_a_worker_left_behind_is_none(aws: Deployment) -> None:
+    """R-000-76: the message of a worker that died is hidden for 90 minutes and keeps its age; its job has gone on."""
+    alarm = aws.properties("WorkAgeAlarm")
+    stats = measured(alarm)
+    queue = [{"Name": "QueueName", "Value": "${WorkQueue.QueueName}"}]
+    assert {(stat["Metric"]["MetricName"], stat["Stat"]) for stat in stats.values()} == {
+        ("ApproximateAgeOfOldestMessage", "Maximum"),
+        ("ApproximateNumberOfMessagesVisible", "Minimum"),  # at every sample: one that comes and goes waits for nobody
+    }
+    assert all(stat["Metric"]["Dimensions"] == queue for stat in stats.values())
+    longest = aws.properties("ExtractFunction")["Timeout"]
+    hidden, threshold = aws.properties("WorkQueue")["VisibilityTimeout"], alarm["Threshold"]
+    assert longest < threshold < hidden
+    assert worked_out(alarm, age=hidden, visible=0) == worked_out(alarm, age=hidden) == worked_out(alarm) == 0
+    assert worked_out(alarm, age=hidden, visible=1) == hidden
+    assert worked_out(alarm, visible=1) == 0
 
 
 def test_every_alarm_goes_to_the_topic_and_somebody_may_subscribe(aws: Deployment) -> None:

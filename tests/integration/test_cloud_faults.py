@@ -36,7 +36,7 @@ from tests.cloudcases import (
     writes,
 )
 from tests.cloudproxy import Fault, Kind
-from tests.metrics import written
+from tests.metrics import FAILURES, written
 from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, http_event
 from tests.scenarios import HOURLY, WAYS, Way, clouded, played, posted, with_hourly
 from tests.stack import Stack
@@ -158,6 +158,12 @@ def test_each_service_writes_the_metrics_that_alarms_and_dashboard_are_made_for(
         for sample in at.measured
     }
     assert found == written()
+    ends = {
+        (each.dimensions["service"], each.dimensions["family"]) for each in at.measured if each.name == "JobsFailed"
+    }
+    known = {(f"{at.name}-{service}", family) for service, families in FAILURES.items() for family in families}
+    assert {(service, family) for service, family in ends if family != "canceled"} <= known
+    assert {f"{at.name}-{service}" for service in FAILURES} == {service for service, _ in ends}
 
 
 def test_a_small_job_makes_as_many_calls_as_the_operators_page_says(at: Cloud, calm: Calm) -> None:

@@ -9,13 +9,22 @@ import pymysql
 import pytest
 
 from fetcher.core.faults import Point
+from fetcher.core.retry import STANDARD
 from tests import hourly
+from tests.faultproxy import faulty
 from tests.integration.test_bounds import source, view
 from tests.rig import EXTRACT, Rig, until, work_event
 
 pytestmark = pytest.mark.stack
 
 HOURLY = "hourly"
+MORE_THAN_A_PART = 12 * 1024 * 1024
+"""Bytes on the wire: a part is in them, and the whole table is not."""
+
+PATIENT = {"FETCHER_LEASE_SECONDS": "60"}
+ALL_BUT_A_MOMENT = 299_900
+"""Milliseconds of the five minutes."""
+
 FAILING = """
 CREATE OR REPLACE FUNCTION public.rolled_back() RETURNS int LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END $$
@@ -51,6 +60,11 @@ def put(service: Rig, key: dict[str, Any], name: str, value: int) -> None:
         ExpressionAttributeNames={"#n": name},
         ExpressionAttributeValues={":v": {"N": str(value)}},
     )
+
+
+def where(job_id: str) -> dict[str, Any]:
+    """Where the record of a job is."""
+    return {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}
 
 
 def delayed(service: Rig) -> int:
@@ -146,7 +160,7 @@ def test_a_wait_that_no_message_can_carry_is_the_sweepers(service: Rig) -> None:
     service.sweep()
     assert service.job(job_id)["status"] == "processing"
     put(service, gate, "notBefore", now() - 1)
-    put(service, {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}, "lookAt", now() - 1)
+    put(service, where(job_id), "lookAt", now() - 1)
     assert service.sweep() >= 1
     until(service.work, "the sweeper's message")
     assert service.job(job_id)["status"] == "completed"
@@ -174,10 +188,40 @@ def test_tries_are_counted_over_all_attempts(service: Rig) -> None:
         until(lambda: numbers(service, job_id)["leaseUntil"] < now(), "the end of the lease")
         assert worked(service, job_id, FETCHER_FAULT=Point.RETRIED) == "exited"
         assert numbers(service, job_id)["tries"] == tries
-    put(service, {"PK": {"S": f"T#default#EXTRACTION#{job_id}"}, "SK": {"S": "META"}}, "tries", 4)
+    put(service, where(job_id), "tries", 4)
     until(lambda: numbers(service, job_id)["leaseUntil"] < now(), "the end of the lease")
     worked(service, job_id)
     job = service.job(job_id)
     assert (job["status"], job["error"]["family"]) == ("failed", "unavailable")
     assert numbers(service, job_id)["tries"] == 5
     assert slots(service) == []
+
+
+def parts(service: Rig, job_id: str) -> int:
+    """How many parts of a job's result are noted."""
+    return len(service.record(job_id).get("checkpoint", {"M": {}})["M"].get("parts", {"L": []})["L"])
+
+
+def test_a_source_that_always_breaks_behind_a_part_gets_further_until_the_clock_ends_it(service: Rig) -> None:
+    """Design §8: a checkpoint gives new tries, for the source has given rows; the job's own time bounds them all."""
+    at = service.stack["databases"]["my_postgres"]
+    with faulty(at["host"], at["port"], "rst", MORE_THAN_A_PART) as wire:
+        wire.each = True
+        answer = service.register("breaking", port=wire.port)
+        assert answer.status == 201, answer
+        job_id = posted(service, "breaking", "public.movements", "breaking")
+        put(service, where(job_id), "tries", STANDARD.tries - 1)
+        for tried in (1, 2):
+            noted = parts(service, job_id)
+            assert worked(service, job_id, 0, FETCHER_FAULT=Point.RETRIED, **PATIENT) == "exited"
+            found = numbers(service, job_id)
+            assert (found["tries"], found["retries"]) == (1, tried)
+            assert parts(service, job_id) > noted
+            put(service, where(job_id), "leaseUntil", now() - 1)
+        put(service, where(job_id), "spentMs", ALL_BUT_A_MOMENT)
+        worked(service, job_id, 0, **PATIENT)
+        job = service.job(job_id)
+        assert (job["status"], job["error"]["family"]) == ("failed", "timeout"), job
+        assert numbers(service, job_id)["tries"] < STANDARD.tries
+    assert (slots(service), service.uploads()) == ([], [])
+    assert service.http("DELETE", f"/v1/management/connections/{answer.json()['id']}").status == 204

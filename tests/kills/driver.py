@@ -1,5 +1,6 @@
 """Plays what clients, queues and the sweeper's schedule do, with one handler armed to die."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ LIMIT_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Which handler dies where."""
+    """Which handler dies where, and whether what it held runs out by itself, by leases of so many seconds."""
 
     handler: str
     point: Point
+    lease_seconds: str | None = None
 
 
 @dataclass(slots=True)
@@ -48,9 +50,11 @@ class Driver:
         return self._flag.exists()
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
-        """Run a handler once, in the armed process if it is the one to die; what it held then runs out at once."""
+        """Run a handler once, in the armed process if it is the one to die; what it held then runs out."""
+        runs_out = self.kill is not None and self.kill.lease_seconds is not None
         if self.kill is not None and handler == self.kill.handler and not self.killed:
-            env = {**env, ARMED: f"{self.kill.point}:{self._flag}"}
+            leases = {"FETCHER_LEASE_SECONDS": self.kill.lease_seconds} if self.kill.lease_seconds else {}
+            env = {**env, **leases, ARMED: f"{self.kill.point}:{self._flag}"}
         if not env:
             return self.service.invoke(handler, event)
         chosen = frozenset({("handler", handler), *env.items()})
@@ -58,7 +62,7 @@ class Driver:
             self._armed[chosen] = self.service.envelope(handler, env)
         report = self._armed[chosen].invoke(event)
         if report.outcome == "exited" and self.job_id is not None:
-            self.expire(self.job_id)
+            (self.outlast if runs_out else self.expire)(self.job_id)
         return report
 
     def send(self, method: str, path: str, body: Any = None, **env: str) -> Answer:
@@ -91,11 +95,11 @@ class Driver:
 
         until(over, f"the end of {job_id}", LIMIT_SECONDS)
 
-    def sweep(self, job_id: str, **env: str) -> None:
+    def sweep(self, job_id: str, **env: str) -> Report:
         """Let the sweeper run; what one took that died is due again after a quarter of an hour, which is now."""
         if self.killed and self.kill is not None and self.kill.handler == SWEEPER:
             self.expire(job_id)
-        self.invoke(SWEEPER, {}, **env)
+        return self.invoke(SWEEPER, {}, **env)
 
     def settle(self, job_id: str) -> None:
         """Let everything that is still due happen, until nothing is."""
@@ -108,11 +112,21 @@ class Driver:
 
     def expire(self, job_id: str, **numbers: int) -> None:
         """Let every lease of a job that nobody works on be over, and all of it be due; its record has these numbers."""
-        for item in self.service.items():
-            own = item["PK"]["S"].endswith(f"#EXTRACTION#{job_id}")
-            past = {"lookAt", "leaseUntil"} & item.keys() if own or item.get("holder") == {"S": job_id} else set()
-            for name, number in {**dict.fromkeys(past, 1), **(numbers if own and "status" in item else {})}.items():
+        for item in self._items(job_id):
+            past = {"lookAt", "leaseUntil"} & item.keys()
+            for name, number in {**dict.fromkeys(past, 1), **(numbers if "status" in item else {})}.items():
                 self._set(item, name, number)
+
+    def outlast(self, job_id: str) -> None:
+        """Wait until every lease of a job that nobody works on has run out by itself."""
+        ends = [int(item["leaseUntil"]["N"]) for item in self._items(job_id) if "leaseUntil" in item]
+        time.sleep(max(0.0, max(ends, default=0) / 1000 - time.time()))
+
+    def _items(self, job_id: str) -> list[dict[str, Any]]:
+        """All that a job has in the table, and the slots that it holds."""
+        own = f"#EXTRACTION#{job_id}"
+        held = {"S": job_id}
+        return [each for each in self.service.items() if each["PK"]["S"].endswith(own) or each.get("holder") == held]
 
     def _set(self, item: Mapping[str, Any], name: str, number: int) -> None:
         self.service.dynamodb.update_item(

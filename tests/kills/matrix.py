@@ -9,7 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from fetcher.aws.slots import Holder, Slots
+from fetcher.core.clock import now_ms
 from fetcher.core.faults import Point
+from fetcher.model import DEFAULT_WORKERS
 from tests.cloud import expiring, objects_of, of_one_request
 from tests.kills.cells import Cell
 from tests.kills.driver import Driver, Kill
@@ -26,6 +29,8 @@ MAY_STAY: Mapping[str, Mapping[Point, Set[str]]] = {
         Point.BODY_STORED: {BODIES},  # of a job that is none, since it was never accepted
         Point.UPLOAD_MADE: {UPLOAD},  # known to nobody yet
         Point.BEGUN: {UPLOAD},  # known to nobody any more
+        Point.BEATEN: {UPLOAD},  # the heart dies wherever the reading thread is
+        Point.RENEWING: {UPLOAD},
         Point.MANIFEST_STORED: {MANIFESTS},  # the next attempt stores one of its own
         Point.ENDING: {MANIFESTS},
         Point.FINISHED: {SLOT},
@@ -33,6 +38,9 @@ MAY_STAY: Mapping[str, Mapping[Point, Set[str]]] = {
     },
     "failed": {
         Point.FINISHED: {RESULTS, MANIFESTS, UPLOAD, SLOT},
+        Point.ABORTED: {RESULTS, MANIFESTS, SLOT},
+        Point.OBJECT_DELETED: {MANIFESTS, SLOT},
+        Point.EACH_DELETED: {SLOT},  # of one manifest
         Point.CLEANED: {SLOT},
         Point.FREEING: {SLOT},
     },
@@ -76,6 +84,8 @@ def played(sources: Sources, folder: Path, story: Story, tables: Mapping[str, An
         driver.settle(job_id)
         driver.take_events(0.1)
     ended = _ended(service, job_id, driver.events, before)
+    if kill is not None and kill.lease_seconds is not None:
+        _others_have_all_slots(service, job_id)
     for each in of_one_request(service, job_id):
         service.forget(each)
     return ended
@@ -100,6 +110,17 @@ def _ended(service: Rig, job_id: str, events: Counter[str], before: Set[str]) ->
         missing=frozenset(named - objects),
         stayed=frozenset({*stayed, *([UPLOAD] if uploads - before else []), *([SLOT] if held else [])}),
     )
+
+
+def _others_have_all_slots(service: Rig, job_id: str) -> None:
+    """Take every slot of the job's connections for jobs that are none of ours, as workers do, and give them back."""
+    slots = Slots(service.dynamodb, service.env["FETCHER_MAIN_TABLE"], now_ms, lease_ms=60_000)
+    for connection in {each["S"] for each in service.record(job_id)["connections"]["M"].values()}:
+        others = [Holder("default", f"somebody-else-{number}", "its-attempt", 1) for number in range(DEFAULT_WORKERS)]
+        taken = [slots.take(other, {connection: DEFAULT_WORKERS}) for other in others]
+        for other in others:
+            slots.free(other, [connection], ended=True)
+        assert {held.numbers[connection] for held in taken if held is not None} == set(range(DEFAULT_WORKERS))
 
 
 def _ruled(key: str) -> str:
@@ -149,7 +170,8 @@ class Matrix:
 def matrix(stack: Stack, folder: Path) -> Iterator[Matrix]:
     """Make a service and the datasources that the stories read.
 
-    Its leases outlast what a busy machine does to a worker that lives; those of one that died, the driver ends.
+    Its leases outlast what a busy machine does to a worker that lives; those of one that died, the driver ends, unless
+    they are short and run out by themselves.
     """
     quick = {"FETCHER_LEASE_SECONDS": "60", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "0.5"}
     with rig(stack, folder, **quick) as service, sources(service) as made:

@@ -26,6 +26,8 @@ REQUESTS: Mapping[tuple[str, str], dict[str, Any]] = {
 OVER = {"ENGINE_MAX_RESULT_BYTES": str(18 * 1024 * 1024)}
 """More than two parts, and less than the large table."""
 
+NOWHERE = "http://127.0.0.1:1/no-such-queue"
+
 HAVE_A_JOB = [Kill(SUBMIT, point) for point in (Point.ACCEPTED, Point.SENT, Point.DISPATCHED)]
 """Behind these the request is a job, so who asks again hears of that one."""
 
@@ -95,7 +97,7 @@ def invalid(driver: Driver, tables: Mapping[str, Any]) -> str:
 
 def never_sent(driver: Driver, tables: Mapping[str, Any]) -> str:
     """Neither message of the job reaches its queue; the sweeper sends them."""
-    job_id = posted(driver, tables, FETCHER_WORK_QUEUE_URL="http://127.0.0.1:1/no-such-queue")
+    job_id = posted(driver, tables, FETCHER_WORK_QUEUE_URL=NOWHERE)
 
     def ended() -> bool:
         driver.sweep(job_id)
@@ -104,6 +106,38 @@ def never_sent(driver: Driver, tables: Mapping[str, Any]) -> str:
 
     until(ended, f"the end of {job_id}", LIMIT_SECONDS)
     driver.lose("FETCHER_NOTIFICATIONS_QUEUE_URL")
+    driver.drive(job_id)
+    return job_id
+
+
+def swept_in_vain(driver: Driver, job_id: str, queue: str) -> None:
+    """Let a sweeper come that cannot send to this queue what it took."""
+
+    def failed() -> bool:
+        return driver.sweep(job_id, **{queue: NOWHERE}).outcome != "response"
+
+    until(failed, f"a sweep in vain of {job_id}", LIMIT_SECONDS)
+
+
+def taken_in_vain(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The sweeper cannot send the job's message, and gives the job back; the next sweep sends it."""
+    job_id = posted(driver, tables, FETCHER_WORK_QUEUE_URL=NOWHERE)
+    swept_in_vain(driver, job_id, "FETCHER_WORK_QUEUE_URL")
+    driver.drive(job_id)
+    return job_id
+
+
+def event_taken_in_vain(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The sweeper cannot send the hint at the job's event, and gives the event back; the next sweep sends it."""
+    job_id = posted(driver, tables)
+
+    def completed() -> bool:
+        driver.deliver(EXTRACT)
+        return bool(driver.service.job(job_id)["status"] == "completed")
+
+    until(completed, f"the end of {job_id}", LIMIT_SECONDS)
+    driver.lose("FETCHER_NOTIFICATIONS_QUEUE_URL")
+    swept_in_vain(driver, job_id, "FETCHER_NOTIFICATIONS_QUEUE_URL")
     driver.drive(job_id)
     return job_id
 
@@ -126,6 +160,15 @@ def taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A first worker dies behind a part; the second goes on from there."""
     job_id = posted(driver, tables)
     dies(driver, job_id, Point.PART_STORED)
+    driver.expire(job_id)
+    driver.drive(job_id)
+    return job_id
+
+
+def read_again(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """A first worker dies behind a small object; the second one reads again under another name, and drops it."""
+    job_id = posted(driver, tables)
+    dies(driver, job_id, Point.STORED)
     driver.expire(job_id)
     driver.drive(job_id)
     return job_id
@@ -194,6 +237,22 @@ def canceled_and_swept(driver: Driver, tables: Mapping[str, Any]) -> str:
     assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
     driver.expire(job_id)
     return swept_to_its_end(driver, job_id)
+
+
+def canceled_and_taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The caller cancels while the lease of a worker that died lasts; when it is over, the next worker ends the job."""
+    job_id = left_behind(driver, tables)
+    answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
+    assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
+    driver.expire(job_id)
+
+    def failed() -> bool:
+        driver.invoke(EXTRACT, work_event(job_id))
+        return bool(driver.service.job(job_id)["status"] == "failed")
+
+    until(failed, f"the end of {job_id}", LIMIT_SECONDS)
+    driver.drive(job_id)
+    return job_id
 
 
 def stalled(driver: Driver, tables: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from fetcher.aws.errors import EXISTS, GONE, SPOILT
 from fetcher.core.checkpoint import Mark, Part
 from fetcher.core.extraction import Extraction
+from fetcher.core.faults import Point, reach
 from fetcher.core.seal import BLOCK, Seal
 from fetcher.errors import FetcherError
 
@@ -237,6 +238,7 @@ def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
     except ClientError as error:
         if not GONE.include(error):
             raise
+    reach(Point.ABORTED)
 
 
 def put_manifest(client: Any, bucket: str, key: str, body: bytes) -> None:
@@ -262,7 +264,7 @@ def discard(client: Any, bucket: str, extraction: Extraction) -> None:
     if checkpoint is not None and checkpoint.upload_id is not None:
         abort(client, bucket, checkpoint.key, checkpoint.upload_id)
     if checkpoint is not None and extraction.phase == "seal":
-        client.delete_object(Bucket=bucket, Key=checkpoint.key)
+        _delete(client, bucket, checkpoint.key)
         _delete_all(client, bucket, manifest_prefix(extraction.tenant, extraction.id))
 
 
@@ -270,6 +272,12 @@ def _delete_all(client: Any, bucket: str, prefix: str) -> None:
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for entry in page.get("Contents", ()):
             client.delete_object(Bucket=bucket, Key=entry["Key"])
+            reach(Point.EACH_DELETED)
+
+
+def _delete(client: Any, bucket: str, key: str) -> None:
+    client.delete_object(Bucket=bucket, Key=key)
+    reach(Point.OBJECT_DELETED)
 
 
 def drop(client: Any, bucket: str, extraction: Extraction) -> None:
@@ -283,7 +291,7 @@ def drop(client: Any, bucket: str, extraction: Extraction) -> None:
     if old.upload_id is not None:
         abort(client, bucket, old.key, old.upload_id)
     if extraction.phase == "seal":
-        client.delete_object(Bucket=bucket, Key=old.key)
+        _delete(client, bucket, old.key)
 
 
 def _base64(digest: bytes) -> str:

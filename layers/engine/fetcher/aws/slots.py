@@ -92,7 +92,11 @@ class Slots:
 
     def renew(self, held: Held) -> bool:
         """Renew every slot for a lease; False when one of them is another's now."""
-        return all(self._write(RENEW, held.holder, connection, number) for connection, number in held.numbers.items())
+        for connection, number in held.numbers.items():
+            reach(Point.RENEWING)
+            if not self._write(RENEW, held.holder, connection, number):
+                return False
+        return True
 
     def free(self, holder: Holder, connections: Iterable[str], *, ended: bool = False) -> None:
         """Free what this attempt holds of these connections, or what the extraction holds if it has `ended`."""

@@ -49,6 +49,7 @@ class Point(StrEnum):
     CLAIMING = "h-before-claim"
     CLAIMED = "h-after-claim"
     BEATEN = "h-after-heartbeat"
+    RENEWING = "h-before-slot-renewal"
     RELEASING = "h-before-release"
     RELEASED = "h-after-release"
     HIDDEN = "h-after-visibility"
@@ -83,6 +84,9 @@ class Point(StrEnum):
     # whoever ends a job: extract, sweeper, dead letter, cancel
     ENDING = "m-before-end"
     FINISHED = "m-after-end"
+    ABORTED = "m-after-abort"
+    OBJECT_DELETED = "m-after-object"
+    EACH_DELETED = "m-after-each"
     CLEANED = "m-after-clean"
     FREEING = "m-before-free"
     FREED = "m-after-free"
@@ -97,6 +101,8 @@ class Point(StrEnum):
     SWEEPING = "p-before-take"
     SWEPT = "p-after-take"
     SENT_AGAIN = "p-after-send"
+    GIVING_BACK = "p-before-give-back"
+    GIVEN_BACK = "p-after-give-back"
     OUTBOX_SWEPT = "p-after-outbox-take"
     NOTIFIED_AGAIN = "p-after-outbox-send"
 

@@ -1,7 +1,7 @@
 """How long to wait before the next try, and when to give up; pure, with the counts kept by the caller.
 
 The counts are on the extraction's record, so that neither a crash nor a hand-over gives it new tries; a
-checkpoint does, because the source has answered since.
+checkpoint does, because the source has given a part since; the extraction's own clock bounds them all.
 """
 
 import random as randomness
