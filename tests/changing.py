@@ -90,6 +90,14 @@ COUNTED = (
 """What a writer needs beside the table."""
 
 
+BEFORE, BEHIND = -1, 2 * ROWS + 2
+LATE = (
+    f"INSERT INTO {TABLE} VALUES ({BEFORE}, 1, 'late')",
+    f"INSERT INTO {TABLE} VALUES ({BEHIND}, 1, 'late')",
+)
+"""What a transaction has written that is open when a read begins, and commits during it: before all rows and behind."""
+
+
 def is_one_moment(writer: Writer, rows: Sequence[Mapping[str, Any]], last: Sequence[Mapping[str, Any]]) -> None:
     """Check that both tables are as they were after exactly so many commits, of which there were others later."""
     seen = {row["id"]: row["version"] for row in rows}

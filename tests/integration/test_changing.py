@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.changing import (
+    BEHIND,
     COUNTED,
     FIELDS,
     LAST,
+    LATE,
     ROWS,
     TABLE,
     WIDTH,
@@ -69,9 +71,10 @@ def commits(database: Database) -> Callable[[], AbstractContextManager[Commit]]:
 
 @contextmanager
 def late(database: Database) -> Iterator[Any]:
-    """A row that was written before the read, and is committed by the caller."""
+    """Rows that were written before the read, and are committed by the caller."""
     with closing(database.connection()) as connection, connection.cursor() as cursor:
-        cursor.execute("INSERT INTO changing VALUES (-1, 1, 'late')")
+        for statement in LATE:
+            cursor.execute(statement)
         yield connection
 
 
@@ -105,21 +108,23 @@ def test_the_result_is_what_one_snapshot_saw(service: Rig, database: Database) -
             other.commit()
             writer.goes_on()
     is_one_moment(writer, *tables_of(service.result(service.job(job_id))))
-    assert database.run("SELECT count(*) FROM changing WHERE id = -1")[0][0] == 1
+    assert database.run("SELECT count(*) FROM changing WHERE note = 'late'")[0][0] == len(LATE)
     manifest = datasource(service, job_id)
     assert (manifest["snapshots"], manifest["isolation"]) == (1, "repeatable read")
 
 
 def test_a_resumed_read_has_each_row_behind_its_position_once(service: Rig, database: Database) -> None:
     """R-002-2, R-002-3, R-002-19: rows before the position as the first snapshot saw them, rows behind it as the
-    second does; the manifest says that there were two.
+    second does, those of a transaction that was open meanwhile too; the manifest says that there were two.
     """
     database.fill(TABLE, ROWS, WIDTH)
-    job_id, at = begun(service, database, "resumed", FIELDS)
+    with late(database) as other:
+        job_id, at = begun(service, database, "resumed", FIELDS)
+        other.commit()
     assert 10 < at < ROWS - 10
     database.run(*changes(at))
     (rows,) = tables_of(finished(service, job_id))
-    assert [(row["id"], row["version"]) for row in rows] == owed(at)
+    assert [(row["id"], row["version"]) for row in rows] == [*owed(at), (BEHIND, 1)]
     assert datasource(service, job_id)["snapshots"] == 2
 
 

@@ -22,9 +22,11 @@ from fetcher.engines._sqlserver.address import connection_string
 from fetcher.engines._sqlserver.driver import SETTINGS, driver
 from fetcher.model import Page, Position
 from tests.changing import (
+    BEHIND,
     COUNTED,
     FIELDS,
     LAST,
+    LATE,
     ROWS,
     TABLE,
     WIDTH,
@@ -84,17 +86,32 @@ def commits(source: Source) -> Callable[[], AbstractContextManager[Commit]]:
 
     @contextmanager
     def opened() -> Iterator[Commit]:
-        text = connection_string(source.to, source.secret, "writer")
-        with closing(driver().connect(text, autocommit=True, timeout=10)) as connection:
-
-            def commit(statements: Sequence[str]) -> None:
-                cursor = connection.execute("; ".join(["BEGIN TRANSACTION", *statements, "COMMIT"]))
-                while cursor.nextset():
-                    pass
-
-            yield commit
+        with session(source) as run:
+            yield lambda statements: run("BEGIN TRANSACTION", *statements, "COMMIT")
 
     return opened
+
+
+@contextmanager
+def late(source: Source) -> Iterator[Callable[[], None]]:
+    """Rows that were written before the read, and are committed by the caller."""
+    with session(source) as run:
+        run("BEGIN TRANSACTION", *LATE)
+        yield lambda: run("COMMIT")
+
+
+@contextmanager
+def session(source: Source) -> Iterator[Callable[..., None]]:
+    """A connection beside the source's own, that runs statements to the end."""
+    text = connection_string(source.to, source.secret, "writer")
+    with closing(driver().connect(text, autocommit=True, timeout=10)) as connection:
+
+        def run(*statements: str) -> None:
+            cursor = connection.execute("; ".join(statements))
+            while cursor.nextset():
+                pass
+
+        yield run
 
 
 @pytest.mark.stack
@@ -103,18 +120,25 @@ def test_tables_of_sql_server_are_of_one_moment_where_the_database_has_snapshots
     service: Rig, sql_server: Source, allowed: str
 ) -> None:
     """R-002-1, R-002-87: after exactly so many commits of a writer that never pauses, over both tables; without
-    snapshots the second one is of a later moment, and the manifest claims no more.
+    snapshots the second one is of a later moment, and the manifest claims no more. Nothing of a transaction that was
+    open when the read began and committed during it.
     """
     sql_server.run(f"ALTER DATABASE {sql_server.to.database} SET ALLOW_SNAPSHOT_ISOLATION {allowed}")
     fill(sql_server)
     for statement in COUNTED:
         sql_server.run(statement)
     name = f"changing_{allowed.lower()}"
-    with faulty(sql_server.to.host, sql_server.to.port) as proxy, Writer(commits(sql_server)) as writer:
+    with (
+        faulty(sql_server.to.host, sql_server.to.port) as proxy,
+        Writer(commits(sql_server)) as writer,
+        late(sql_server) as commit,
+    ):
         register_sqlserver(service, name, sql_server, proxy.port)
         job_id = service.posted({name: {TABLE: FIELDS, LAST: ["version"]}}, f"snapshot {name}")
         with slowly(service, job_id, proxy):
+            commit()
             writer.goes_on()
+    assert sql_server.run(f"SELECT count(*) FROM {TABLE} WHERE note = 'late'")[0][0] == len(LATE)
     rows, last = tables_of(service.result(service.job(job_id)))
     if allowed == "OFF":
         (commit_of_first,) = (row["version"] for row in rows if row["id"] == 0)
@@ -130,15 +154,19 @@ def test_tables_of_sql_server_are_of_one_moment_where_the_database_has_snapshots
 
 @pytest.mark.stack
 def test_a_resumed_read_of_sql_server_has_each_row_behind_its_position_once(service: Rig, sql_server: Source) -> None:
-    """R-002-2, R-002-3, R-002-19: rows before the position as the first snapshot saw them, the others as the second."""
+    """R-002-2, R-002-3, R-002-19: rows before the position as the first snapshot saw them, the others as the second,
+    those of a transaction that was open meanwhile too.
+    """
     fill(sql_server)
-    job_id = service.posted({"my_sqlserver": {TABLE: FIELDS}}, "resumed my_sqlserver")
-    key, _ = stopped(service, job_id)
+    with late(sql_server) as commit:
+        job_id = service.posted({"my_sqlserver": {TABLE: FIELDS}}, "resumed my_sqlserver")
+        key, _ = stopped(service, job_id)
+        commit()
     assert 10 < int(key) < ROWS - 10
     for statement in changes(int(key)):
         sql_server.run(statement)
     (rows,) = tables_of(finished(service, job_id))
-    assert [(row["id"], row["version"]) for row in rows] == owed(int(key))
+    assert [(row["id"], row["version"]) for row in rows] == [*owed(int(key)), (BEHIND, 1)]
     assert datasource(service, job_id)["snapshots"] == 2
 
 
