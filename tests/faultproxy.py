@@ -24,8 +24,11 @@ class FaultProxy:
     sent at once. `half` closes only the server's direction; `stall` keeps the connection open and silent, in both
     directions: what the client sends, its end too, does not get through. With `alone` it happens to the first
     connection that gets so far, and others pass: a flow that a gateway forgot, on a way that is open. With `each` the
-    bytes are each connection's own: a server that never gets further than that. `latency` are seconds before bytes go
-    on, `rate` is bytes a second. `breaks` are the faults that happened, one a connection.
+    bytes are each connection's own: a server that never gets further than that. With `ready` the fault waits for that,
+    behind the bytes before it. `breaks` are the faults that happened, one a connection.
+
+    Behind the next `quick` bytes the way is slow: `latency` are seconds before bytes go on, each of the `turns` in
+    which they come; `rate` is the most bytes a second. `said` keeps what servers said, if there is one.
     """
 
     target: tuple[str, int]
@@ -35,8 +38,12 @@ class FaultProxy:
     passed: int = 0
     alone: bool = False
     each: bool = False
+    ready: threading.Event | None = None
+    quick: int = 0
     latency: float = 0
     rate: float = 0
+    turns: int = 0
+    said: bytearray | None = None
     heard: bytearray = field(default_factory=bytearray)
     asked: int = 0
     broken: threading.Event = field(default_factory=threading.Event)
@@ -58,6 +65,8 @@ class FaultProxy:
     def close(self) -> None:
         """End every connection."""
         self._ended.set()
+        if self.ready is not None:
+            self.ready.set()
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -93,20 +102,30 @@ class FaultProxy:
             left = own if self.each else self.after
             if armed and len(received) >= left:
                 client.sendall(received[:left])
+                if self.ready is not None:
+                    self.ready.wait()
                 return self._break(fault, server, client, received[left:])
             if armed and self.each:
                 own -= len(received)
             elif armed:
                 self.after -= len(received)
             self.passed += len(received)
+            if self.said is not None:
+                self.said += received
             self._pass(client, received)
         return client.shutdown(socket.SHUT_WR)
 
     def _pass(self, client: socket.socket, received: bytes) -> None:
+        quick, slow = received[: self.quick], received[self.quick :]
+        self.quick -= len(quick)
+        client.sendall(quick)
+        if not slow:
+            return
+        self.turns += 1
         time.sleep(self.latency)
-        size = round(self.rate * SLICE_SECONDS) or len(received)
-        for at in range(0, len(received), size):
-            client.sendall(received[at : at + size])
+        size = int(self.rate * SLICE_SECONDS) or len(slow)
+        for at in range(0, len(slow), size):
+            client.sendall(slow[at : at + size])
             if self.rate:
                 time.sleep(SLICE_SECONDS)
 

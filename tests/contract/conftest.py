@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from fetcher import engines
 from fetcher.engines import engine, kinds
-from fetcher.model import WILDCARD, Column, Page, Position, Query, TypedCondition
+from fetcher.model import WILDCARD, Column, Connection, Page, Position, Query, Secret, TypedCondition
 from fetcher.ports import Session
 from tests.contract.kinds import Source
 
@@ -87,10 +87,24 @@ _numbers = count(1)
 Filter = tuple[str, Any, tuple[Any, ...]]
 
 
+class Placed(Protocol):
+    """A server that can be connected to."""
+
+    @property
+    def to(self) -> Connection:
+        """Where it is."""
+        ...
+
+    @property
+    def secret(self) -> Secret:
+        """What it takes."""
+        ...
+
+
 class Reader:
     """Plans and reads as the core does, from discovered tables."""
 
-    def __init__(self, session: Session, source: Source) -> None:
+    def __init__(self, session: Session, source: Placed) -> None:
         self.session, self.source = session, source
         self.naming = engine(source.to.kind).NAMING
 

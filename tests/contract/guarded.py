@@ -49,7 +49,10 @@ SAID_IN_CLEAR: Mapping[str, bytes] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Guarded:
-    """A server with TLS, and one without; `demanding` is let in with TLS only, `certified` with a certificate only."""
+    """A server with TLS, and one without; `demanding` is let in with TLS only, `certified` with a certificate only.
+
+    `table` has some thousand rows, where it is named.
+    """
 
     to: Connection
     secret: Secret
@@ -58,6 +61,7 @@ class Guarded:
     clear_secret: Secret
     demanding: tuple[Connection, Secret] | None = None
     certified: tuple[Connection, Secret] | None = None
+    table: str = ""
 
 
 def outcome(to: Connection, secret: Secret) -> str:
@@ -95,6 +99,9 @@ def _postgresql(stack: Stack) -> Iterator[Guarded]:
         with server.connection() as connection:
             for user in ("demanding", "certified"):
                 connection.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'x'".encode())
+            connection.execute(
+                "CREATE TABLE numbers AS SELECT i id, repeat('x', 500) b FROM generate_series(1, 2000) i"
+            )
         secured = "all demanding 127.0.0.1/32 scram-sha-256"
         postgresql.admit(
             server,
@@ -115,6 +122,7 @@ def _postgresql(stack: Stack) -> Iterator[Guarded]:
             *_plain(stack, "my_postgres"),
             (replace(to, user="demanding"), own),
             (replace(to, user="certified"), own),
+            "numbers",
         )
 
 
@@ -143,6 +151,7 @@ def _mysql(stack: Stack) -> Iterator[Guarded]:
                 *_plain(stack, "my_mariadb"),
                 (replace(anybody, user="demanding"), own),
                 (replace(anybody, user="certified"), own),
+                "numbers",
             )
 
 
@@ -163,6 +172,7 @@ def _mongodb(stack: Stack) -> Iterator[Guarded]:
             replace(clear, port=without),
             secret,
             certified=(replace(clear, port=certified), secret),
+            table="transactions",
         )
 
 

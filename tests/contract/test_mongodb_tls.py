@@ -120,11 +120,11 @@ def test_a_server_that_hangs_up_on_a_greeting_of_tls_may_be_tried_again(
         assert time.monotonic() - began < 5
 
 
-def test_an_answer_that_is_no_tls_is_refused(served: Source) -> None:
-    """R-000-100: there is nothing to try again."""
+def test_an_answer_that_is_no_tls_may_be_tried_again(served: Source) -> None:
+    """R-002-59, R-000-100: another server on this port says so, and so does garbage; never a fall back to clear."""
     with (
         serving(lambda wire: wire.sendall(wire.recv(16) and b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port,
-        pytest.raises(RefusedError, match="does not offer TLS"),
+        pytest.raises(UnavailableError, match="was not TLS; it may not offer it"),
     ):
         connected(replace(served.to, port=port, tls_mode="true"), served.secret)
 
@@ -164,8 +164,12 @@ def test_a_wire_that_breaks_inside_tls_may_be_tried_again(
         ("[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca", RefusedError),
         ("[SSL: SSLV3_ALERT_BAD_CERTIFICATE] sslv3 alert bad certificate", RefusedError),
         ("[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", RefusedError),
+        ("[SSL: TLSV1_UNRECOGNIZED_NAME] tlsv1 unrecognized name", RefusedError),
+        ("[SSL: UNSUPPORTED_PROTOCOL] unsupported protocol", RefusedError),
         ("[SSL: TLSV1_ALERT_INTERNAL_ERROR] tlsv1 alert internal error", UnavailableError),
-        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", RefusedError),
+        ("[SSL: SSLV3_ALERT_BAD_RECORD_MAC] sslv3 alert bad record mac", UnavailableError),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number", UnavailableError),
+        ("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] decryption failed or bad record mac", UnavailableError),
         ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol", UnavailableError),
         ("TLS/SSL connection has been closed (EOF)", UnavailableError),
         ("[Errno 104] Connection reset by peer", UnavailableError),

@@ -1,24 +1,39 @@
 """TLS by the modes of each kind (`reference/fetcher.md` §2.5), doing what they say, on a wire with an eavesdropper.
 
-The host's name resolves nowhere: each connection goes to the pinned address and is verified by the name.
+The host's name resolves nowhere: each connection goes to the pinned address and is verified by the name. Then the same
+on a wire that breaks, in the handshake and in an encrypted answer.
 """
 
+import select
+import socket
+import ssl
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
+from typing import Any, get_args
 
 import oracledb
 import pytest
 
 from fetcher.core.kinds import API_KINDS, TLS_MODES
-from fetcher.engines import engine
-from fetcher.errors import InvalidRequestError
+from fetcher.engines import engine, postgresql
+from fetcher.engines._mongodb import client
+from fetcher.engines._mysql import opening
+from fetcher.errors import InvalidRequestError, UnavailableError
 from fetcher.model import Connection, Query, Secret
+from fetcher.ports import Session
 from infra.local.places import StackError
 from infra.odbc import MissingError
 from tests.certificates import ADDRESS
+from tests.contract.conftest import Reader
 from tests.contract.guarded import AUTHORITY, EXPIRED, HOST, RIGHT, STRANGER, Guarded, outcome, serving
 from tests.contract.kinds.oracle import REAL_CONNECT
+from tests.contract.serving import served
+from tests.contract.test_wire import nothing_left
+from tests.faultproxy import RESET, Fault, faulty
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -55,10 +70,10 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "oracle": {
         "disable": "U U U U C",
         "false": "U U U U C",
-        "true": "E R R R R",
-        "enable": "E R R R R",
-        "verify": "E R R R R",
-        "skip-verify": "E E E E R",
+        "true": "E R R R U",  # and its server without TLS answers in its own words, as if the wire had brought them
+        "enable": "E R R R U",
+        "verify": "E R R R U",
+        "skip-verify": "E E E E U",
     },
 }
 """What becomes of a connection with an authority, by mode and server. `strict` of SQL Server is TDS 8, which its
@@ -222,3 +237,156 @@ def test_rows_come_whole_through_tls(guards: Callable[[str], Guarded]) -> None:
         assert sum(page.rows for page in session.read(query, None)) == 20_000
         assert next(iter(session.read(query, None))).rows
         session.cancel()
+
+
+# --- a wire that breaks
+
+FAULTS = tuple(fault for fault in get_args(Fault) if fault != "none")
+BROKEN = ("postgresql", "mysql", "mongodb")
+"""SQL Server's is in `test_wire.py`: its handshake is a part of each login."""
+HANDSHAKE = b"\x16\x03"
+"""Begins the server's first record of TLS, which is its greeting in clear; what comes behind it is encrypted."""
+RECORD = 5
+PLACES: Mapping[str, Callable[[int], int]] = {
+    "first byte": lambda _: 0,
+    "header": lambda _: 3,
+    "greeting": lambda size: size // 2,
+    "next record": lambda size: size,
+    "certificate": lambda size: size + 300,
+}
+"""Where in the handshake, by the size of that record."""
+ANSWER = 40_000
+"""Bytes of an encrypted answer that come before the wire breaks: some pages, and a row in part."""
+STALL = 0.5
+PATIENCE = 60.0
+"""Seconds; far more than any of these takes."""
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", str(STALL))
+    for module in (postgresql, opening, client):
+        monkeypatch.setattr(module, "CONNECT_SECONDS", 1.0)
+    for kind in BROKEN:
+        monkeypatch.setattr(f"fetcher.engines.{kind}.PROBE_SECONDS", STALL)
+        monkeypatch.setattr(f"fetcher.engines.{kind}.CANCEL_SECONDS", STALL)
+
+
+@pytest.fixture(scope="module")
+def greetings(guards: Callable[[str], Guarded]) -> Callable[[str], tuple[int, int]]:
+    """Where the first record of TLS begins on a kind's wire, and its size."""
+
+    @cache
+    def found(kind: str) -> tuple[int, int]:
+        guarded = guards(kind)
+        with faulty("127.0.0.1", guarded.to.port) as proxy:
+            proxy.said = bytearray()
+            with verified(guarded, proxy.port):
+                pass
+        begin = proxy.said.index(HANDSHAKE)
+        return begin, RECORD + int.from_bytes(proxy.said[begin + 3 : begin + RECORD])
+
+    return found
+
+
+@pytest.fixture(scope="module")
+def wholes(guards: Callable[[str], Guarded]) -> Callable[[str], bytes]:
+    """All rows of a kind's table."""
+
+    @cache
+    def read(kind: str) -> bytes:
+        guarded = guards(kind)
+        with verified(guarded, guarded.to.port) as session:
+            return b",".join(page.body for page in session.read(Reader(session, guarded).plan(guarded.table), None))
+
+    return read
+
+
+@contextmanager
+def verified(guarded: Guarded, port: int) -> Iterator[Session]:
+    """Open a session that checks the server's certificate."""
+    to = replace(guarded.to, port=port, tls_mode=VERIFYING[guarded.to.kind])
+    with engine(to.kind).connect(to, guarded.secret, seconds=2 * PATIENCE, application="tls") as session:
+        yield session
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [(fault, place) for fault in FAULTS for place in PLACES if fault != "stall" or place == "certificate"],
+)
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_wire_that_breaks_in_the_handshake_may_be_tried_again(
+    guards: Callable[[str], Guarded],
+    greetings: Callable[[str], tuple[int, int]],
+    kind: str,
+    fault: Fault,
+    place: str,
+) -> None:
+    """R-002-59, R-000-100: garbage too, which is no certificate that somebody would not have."""
+    begin, size = greetings(kind)
+    began = time.monotonic()
+    with nothing_left(), faulty("127.0.0.1", guards(kind).to.port, fault, begin + PLACES[place](size)) as proxy:
+        with pytest.raises(UnavailableError), verified(guards(kind), proxy.port):
+            pass
+        assert proxy.broken.is_set()
+    assert time.monotonic() - began < PATIENCE
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_wire_that_breaks_in_an_encrypted_answer_is_an_error_in_time(
+    guards: Callable[[str], Guarded], wholes: Callable[[str], bytes], kind: str, fault: Fault
+) -> None:
+    """R-002-59, R-002-63, B-45: what was handed out is a true beginning, and garbage never among it."""
+    guarded, handed = guards(kind), threading.Event()
+    delivered: list[bytes] = []
+    began = time.monotonic()
+    with nothing_left(), faulty("127.0.0.1", guarded.to.port) as proxy:
+        with verified(guarded, proxy.port) as session:
+            rows = session.read(Reader(session, guarded).plan(guarded.table), None)
+            proxy.ready, proxy.after, proxy.fault = handed, ANSWER, fault
+            with pytest.raises(UnavailableError):  # noqa: PT012 - the pages before the error are handed out one by one
+                for page in rows:
+                    delivered.append(page.body)
+                    handed.set()
+        assert proxy.broken.is_set()
+    assert time.monotonic() - began < PATIENCE
+    assert delivered
+    assert wholes(kind).startswith(b",".join(delivered) + b",")
+
+
+@pytest.mark.parametrize("kind", ["mysql", "mongodb", "oracle"])
+def test_a_wire_that_is_reset_before_the_greeting_leaves_no_socket(
+    guards: Callable[[str], Guarded], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """R-002-59: Python's `ssl` has taken the socket by then; these are the kinds whose TLS it is."""
+    guarded, greeted, wrap = guards(kind), threading.Event(), ssl.SSLContext.wrap_socket
+
+    def late(context: ssl.SSLContext, sock: socket.socket, *given: Any, **options: Any) -> ssl.SSLSocket:
+        """Begin only once the reset has arrived, which otherwise a busy machine does."""
+        greeted.set()
+        arrived = select.poll()
+        arrived.register(sock, select.POLLERR)
+        assert arrived.poll(1000 * PATIENCE)
+        return wrap(context, sock, *given, **options)
+
+    def reset(wire: socket.socket) -> None:
+        wire.sendall(said)
+        greeted.wait(PATIENCE)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+    said = b""
+    if kind == "mysql":
+        with socket.create_connection(("127.0.0.1", guarded.to.port)) as first:
+            said = first.recv(4096)
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", late)
+    with served(reset) as port, nothing_left():
+        to = replace(guarded.to, port=port, tls_mode=VERIFYING[kind])
+        with (
+            pytest.raises(UnavailableError) as caught,
+            engine(kind).connect(to, guarded.secret, seconds=PATIENCE, application="tls"),
+        ):
+            pass
+        assert caught.value.__cause__, "it holds whatever the driver left, as long as somebody holds it"

@@ -1,10 +1,12 @@
 # ruff: noqa: PT017 - what is raised is looked at, and let go: a driver's error holds its connection
 """The wire of each kind, broken in every way at every place: an error in time, never a shorter table, nothing left.
 
-first byte    of all that the server ever says         handshake    half of what it says up to the open session
-middle        half of a table's rows, inside a row     last byte    one byte short of the whole answer
+first byte    of all that the server ever says     handshake    half of what it says up to the open session
+middle        inside a row of the second half, once a page has been handed out
+last byte     one byte short of the whole answer, at once
 """
 
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,15 +20,15 @@ import pytest
 
 from fetcher.engines import engine, postgresql
 from fetcher.engines._mongodb import client
-from fetcher.errors import FetcherError, RefusedError, UnavailableError
+from fetcher.errors import FetcherError, UnavailableError
 from tests.contract.conftest import Reader
 from tests.contract.kinds import Source
-from tests.faultproxy import Fault, FaultProxy, faulty
+from tests.faultproxy import SLICE_SECONDS, Fault, FaultProxy, faulty
 
 AT_ONCE: Mapping[tuple[str, str], str] = {
     ("oracle", "middle"): "its stand-in answers a fetch as a whole, and these rows are one fetch",
 }
-"""Where nothing is delivered before the wire breaks. Nor may it be when a wire is reset: what had arrived goes too."""
+"""Where nothing is handed out before the wire breaks."""
 
 Place = Literal["first byte", "handshake", "middle", "last byte"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -34,7 +36,12 @@ FAULTS = tuple(fault for fault in get_args(Fault) if fault != "none")
 TABLE = "events"
 PAGE_BYTES = 500
 """So small that pages are delivered before the wire breaks in the middle of the table."""
+NOTE = re.compile(rb'n\0?o\0?t\0?e\0? \0?\\?\0?"\0?[3-4]\0?\d\0?\d\0?\\?\0?"')
+"""A note of `events`, as JSON or BSON has it, in UTF-8 or UTF-16: that of a row of 300 to 499."""
 STALL = 1.0
+SHORT_STALLS: Mapping[str, float] = {"latency": 0.8, "rate": 0.4}
+"""Seconds, by what makes a wire slow: between two turns a busy server is silent by itself, too."""
+STALLS_LONG = 4
 PATIENCE = 30.0
 """Seconds; far more than any of these takes, and far less than what a driver waits by itself."""
 
@@ -49,17 +56,23 @@ DIFFERENT: Mapping[tuple[str, str, Place], tuple[Expected, str]] = {
     ),
     ("mysql", "garbage", "last byte"): (COMPLETE, "half of the flags of the packet that ends the rows"),
     ("sqlserver", "garbage", "last byte"): (COMPLETE, "a part of the number of rows, which the driver does not need"),
-    ("sqlserver", "garbage", "handshake"): (RefusedError, "inside the TLS handshake: like a server that offers none"),
 }
 """Where a kind differs from `UnavailableError`, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """An undisturbed conversation: the bytes of its login and of one read's answer, and the rows."""
+    """An undisturbed conversation: the bytes of its login and of one read's answer, and the rows.
+
+    `inside` is how many bytes of the answer come before the middle of a row's note; the whole conversation is of so
+    many `turns` and has `said` so many bytes.
+    """
 
     login: int
     answer: int
+    inside: int
+    turns: int
+    said: int
     body: bytes
 
 
@@ -68,9 +81,12 @@ def calm(source: Source) -> Calm:
     with faulty(source.to.host, source.to.port) as proxy, opened(source, proxy, "calm") as reader:
         login = proxy.passed
         query = reader.plan(TABLE, page_bytes=PAGE_BYTES)
-        before = proxy.passed
+        before, proxy.said = proxy.passed, bytearray()
         body = b",".join(page.body for page in reader.session.read(query, None))
-        return Calm(login, proxy.passed - before, body)
+        note = NOTE.search(proxy.said)
+        assert note
+        inside = sum(note.span()) // 2
+        return Calm(login, proxy.passed - before, inside, proxy.turns, proxy.passed, body)
 
 
 @pytest.fixture(autouse=True)
@@ -118,9 +134,14 @@ def broken(source: Source, proxy: FaultProxy, fault: Fault, place: Place, calm: 
         proxy.fault, proxy.after = fault, calm.login // 2
     with opened(source, proxy, "wire") as reader:
         query = reader.plan(TABLE, page_bytes=PAGE_BYTES)
-        proxy.after = calm.answer // 2 if place == "middle" else calm.answer - 1
+        handed = threading.Event()
+        if place == "middle" and (source.to.kind, place) not in AT_ONCE:
+            proxy.ready = handed
+        proxy.after = calm.inside if place == "middle" else calm.answer - 1
         proxy.fault = fault
-        delivered += (page.body for page in reader.session.read(query, None))
+        for page in reader.session.read(query, None):
+            delivered.append(page.body)
+            handed.set()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -137,7 +158,7 @@ def test_a_broken_wire_is_an_error_in_time(source: Source, calm: Calm, fault: Fa
     assert ended == expected
     if place in {"first byte", "handshake"}:
         assert not delivered
-    elif fault != "rst" and (source.to.kind, place) not in AT_ONCE:
+    elif (source.to.kind, place) not in AT_ONCE and (fault, place) != ("rst", "last byte"):  # what had arrived goes too
         assert delivered, "else it shows nothing that they are a true beginning"
     if ended is COMPLETE:
         assert b",".join(delivered) == calm.body
@@ -159,12 +180,35 @@ def _ended(
     return COMPLETE
 
 
-@pytest.mark.parametrize("slow", [{"latency": 0.03}, {"rate": 64 * 1024}], ids=str)
-def test_a_slow_wire_is_only_slow(source: Source, calm: Calm, slow: Mapping[str, float]) -> None:
-    """A byte now and then is life: no stall, all rows, the same bytes."""
+@pytest.mark.parametrize(("how", "place"), [("latency", "first byte"), ("rate", "first byte"), ("rate", "middle")])
+def test_a_slow_wire_is_only_slow(
+    source: Source, calm: Calm, monkeypatch: pytest.MonkeyPatch, how: str, place: Place
+) -> None:
+    """R-002-59: a byte now and then is life, for several times what is a stall: all rows, the same bytes."""
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", str(SHORT_STALLS[how]))
     with nothing_left(), faulty(source.to.host, source.to.port) as proxy:
-        for name, value in slow.items():
-            setattr(proxy, name, value)
+        if place == "first byte":
+            _slow(proxy, how, calm.turns, calm.said)
+        began, passed, turns = time.monotonic(), 0, 0
         with opened(source, proxy, "slow wire") as reader:
-            pages = reader.session.read(reader.plan(TABLE), None)
+            query = reader.plan(TABLE, page_bytes=PAGE_BYTES)
+            if place == "middle":
+                began, passed, turns = time.monotonic(), proxy.passed + calm.inside, proxy.turns
+                proxy.quick = calm.inside
+                _slow(proxy, how, 1, calm.answer - calm.inside)
+            pages = reader.session.read(query, None)
             assert b",".join(page.body for page in pages) == calm.body
+            took = time.monotonic() - began
+            slept = proxy.latency * (proxy.turns - turns)
+            sent = (proxy.passed - passed) / proxy.rate - SLICE_SECONDS if proxy.rate else 0
+    assert took >= max(slept, sent)
+    assert took > 2 * SHORT_STALLS[how], "else it shows nothing about stalls"
+
+
+def _slow(proxy: FaultProxy, how: str, turns: int, size: int) -> None:
+    """Let so many turns, or bytes, take several stalls, and no one of them a stall."""
+    seconds = STALLS_LONG * SHORT_STALLS[how]
+    if how == "latency":
+        proxy.latency = min(seconds / turns, SHORT_STALLS[how] / 2)
+    else:
+        proxy.rate = size / seconds

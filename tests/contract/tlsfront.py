@@ -43,7 +43,12 @@ def _fronting(target: Address, greeted: Callable[[socket.socket], socket.socket]
 
 
 def _copied(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
+    """Give on what comes, its end or its reset too: a thread that still waits for the target's words hears of it."""
+    ending = socket.SHUT_WR
+    try:
         while received := source.recv(65536):
             target.sendall(received)
-        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        ending = socket.SHUT_RDWR
+    with suppress(OSError):
+        target.shutdown(ending)

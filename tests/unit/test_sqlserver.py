@@ -333,3 +333,11 @@ def test_an_error_of_another_class_is_a_broken_wire() -> None:
 def test_a_certificate_that_is_not_accepted_is_refused() -> None:
     text = "[08001] [Microsoft][ODBC Driver 18]SSL Provider: certificate verify failed:self-signed certificate (-1)"
     assert isinstance(refused(Error("08001", text)), RefusedError)
+    text = "[08001] [Microsoft][ODBC Driver 18]Encryption not supported on SQL Server. (20)"
+    assert isinstance(refused(Error("08001", text)), RefusedError)
+
+
+def test_an_answer_that_is_no_tls_is_a_broken_wires() -> None:
+    """R-002-59: the driver has a code for bytes that it could not read."""
+    text = "[08001] [Microsoft][ODBC Driver 18]SSL Provider: Error code 0x80090308 (-2146893048)"
+    assert isinstance(refused(Error("08001", text)), UnavailableError)

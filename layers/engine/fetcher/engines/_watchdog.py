@@ -124,14 +124,15 @@ class Watchdog:
             self._verdict = self._verdict or verdict
 
     @contextmanager
-    def waiting(self, explained: Callable[[Exception], FetcherError]) -> Iterator[None]:
+    def waiting(self, explained: Callable[[Exception], FetcherError], *, blind: bool = False) -> Iterator[None]:
         """Watch for silence during the block, and let only `FetcherError`s out of it.
 
         `explained` translates any exception of the driver, of whatever class; the watchdog's own
-        verdict comes first.
+        verdict comes first. It is `blind` to a driver that keeps its socket to itself, which then has a limit of its
+        own: what takes longer than a stall there may be a slow wire.
         """
         self.beat()
-        self._waiting = True
+        self._waiting = not blind
         try:
             if self._verdict:
                 raise _decided(self._verdict)

@@ -167,7 +167,7 @@ def connect(to: Connection, secret: Secret, *, seconds: float, application: str)
     other = _Other(to, secret, application)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog(seconds, working=other.working, abandon=other.end))
-        with watchdog.waiting(refused):
+        with watchdog.waiting(refused, blind=True):
             client = stack.enter_context(opened(to, secret, seconds=seconds, application=application))
             watchdog.guard(descriptor(client))
         with watchdog.waiting(explained):

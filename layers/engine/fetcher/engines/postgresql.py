@@ -198,7 +198,7 @@ def _milliseconds(seconds: float) -> str:
 def _opened(parameters: Mapping[str, Any], watchdog: Watchdog) -> psycopg.Connection:
     """Connect, begin the one transaction of the session, and give its socket to the watchdog."""
     names = parameters["user"], parameters["dbname"]
-    with watchdog.waiting(lambda error: refused(error, names)):
+    with watchdog.waiting(lambda error: refused(error, names), blind=True):
         try:
             connection = psycopg.connect(**parameters, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:

@@ -11,6 +11,7 @@ from pymongo.errors import PyMongoError, ServerSelectionTimeoutError
 
 from fetcher.core.kinds import TLS_MODES
 from fetcher.core.pem import check, memory_file
+from fetcher.engines._tls import no_socket_left
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -148,6 +149,7 @@ def _check_against(client: Client, name: str) -> None:
         wrap = context.wrap_socket
 
         def wrapped(sock: Any, **options: Any) -> Any:
-            return wrap(sock, **{**options, "server_hostname": name})
+            with no_socket_left():
+                return wrap(sock, **{**options, "server_hostname": name})
 
         context.wrap_socket = wrapped

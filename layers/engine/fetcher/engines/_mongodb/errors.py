@@ -10,6 +10,7 @@ from bson.errors import BSONError, InvalidBSON
 from pymongo.errors import ConfigurationError, InvalidName, OperationFailure, PyMongoError
 
 from fetcher.engines._errors import Meaning, table
+from fetcher.engines._tls import LASTING, PASSING
 from fetcher.errors import FetcherError, InvalidRequestError, LimitError, RefusedError, TimedOutError, UnavailableError
 
 UNAUTHORIZED = 13
@@ -40,24 +41,31 @@ interruption (11601), shutdown (91, 11600), a stale shard (13388), and whatever 
 AND = " … "
 HANDSHAKE = "SSL handshake failed"
 HUNG_UP = Meaning(UnavailableError, "MongoDB hung up in the TLS handshake; it may not offer TLS")
+UNREADABLE = Meaning(UnavailableError, "MongoDB's answer to the TLS handshake was not TLS; it may not offer it")
+TROUBLE = Meaning(UnavailableError, "MongoDB has trouble with the TLS handshake")
+CERTIFICATE = Meaning(RefusedError, "the TLS certificate was not accepted")
+NOT_AGREED = Meaning(RefusedError, "no TLS connection could be agreed with MongoDB")
 
 CONNECTING: Mapping[str, Meaning] = {
-    "certificate ": Meaning(RefusedError, "the TLS certificate was not accepted"),
-    "CERTIFICATE": Meaning(RefusedError, "the TLS certificate was not accepted"),
-    "IP address mismatch": Meaning(RefusedError, "the TLS certificate was not accepted"),
-    " alert unknown ca": Meaning(RefusedError, "the TLS certificate was not accepted"),
-    " alert internal error": Meaning(UnavailableError, "MongoDB has trouble with the TLS handshake"),
-    " alert ": Meaning(RefusedError, "MongoDB refused the TLS handshake"),
+    "certificate ": CERTIFICATE,
+    "CERTIFICATE": CERTIFICATE,
+    "IP address mismatch": CERTIFICATE,
+    " alert unknown ca": CERTIFICATE,
+    **{f" alert {alert.lower().replace('_', ' ')}": TROUBLE for alert in PASSING},
+    " alert ": NOT_AGREED,
+    "[SSL: TLSV1_": NOT_AGREED,  # the alerts that OpenSSL does not call so
+    **{f"[SSL: {reason}]": NOT_AGREED for reason in LASTING},
     "handshake operation timed out": Meaning(UnavailableError, "MongoDB does not answer the TLS handshake"),
     f"{HANDSHAKE}{AND}[Errno": HUNG_UP,
     f"{HANDSHAKE}{AND}EOF": HUNG_UP,
-    HANDSHAKE: Meaning(RefusedError, "MongoDB does not offer TLS"),  # what it answers is none
+    HANDSHAKE: UNREADABLE,
     "SASLprep": Meaning(RefusedError, "MongoDB refused the credentials"),
 }
 """The first fragment found in the message decides, or all of one that has several; no words of the driver's are passed
 on. A message begins with the host's name, which has no space and is in small letters, and so is no fragment.
 
-A server without TLS hangs up on a greeting that it cannot read, and so does a wire that breaks: trying again tells."""
+A server without TLS hangs up on a greeting that it cannot read, or answers in its own words, and so does a wire that
+breaks: trying again tells."""
 
 
 RAISED: Mapping[type[Exception], Meaning] = {

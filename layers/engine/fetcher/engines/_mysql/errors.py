@@ -7,11 +7,12 @@ lock table that is full. Those are tried again; what lasts among them, and a log
 """
 
 from collections.abc import Mapping
-from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
+from ssl import SSLCertVerificationError, SSLError
 
 import pymysql
 
 from fetcher.engines._errors import NOT_UNICODE, Meaning, grouped, table
+from fetcher.engines._tls import is_refusal
 from fetcher.errors import (
     FetcherError,
     InvalidRequestError,
@@ -127,7 +128,7 @@ def refused(error: Exception) -> FetcherError:
     tls = getattr(error, "original_exception", error)
     if isinstance(tls, SSLCertVerificationError):
         return CERTIFICATE.error()
-    if isinstance(tls, SSLError) and not isinstance(tls, SSLEOFError | SSLZeroReturnError):
+    if isinstance(tls, SSLError) and is_refusal(tls):
         return HANDSHAKE.error()
     if isinstance(error, UnicodeEncodeError):
         return CREDENTIALS.error()

@@ -10,6 +10,7 @@ import pymysql
 
 from fetcher.engines._mysql.errors import explained, number, refused
 from fetcher.engines._mysql.tls import contexts
+from fetcher.engines._tls import no_socket_left
 from fetcher.engines._watchdog import Watchdog
 from fetcher.model import Connection, Secret
 
@@ -90,7 +91,8 @@ def _greeted(way: Way, context: SSLContext | None, watchdog: Watchdog) -> Opened
         for each in (watchdog, patience):
             each.guard(wire.fileno())
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.connect(wire)
+        with no_socket_left():
+            connection.connect(wire)
     return connection
 
 

@@ -5,11 +5,12 @@ that is not listed is read by the range it is in.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ssl import SSLCertVerificationError, SSLEOFError, SSLError, SSLZeroReturnError
+from ssl import SSLCertVerificationError, SSLError
 
 import oracledb
 
 from fetcher.engines._errors import GARBLED, NOT_UNICODE, Meaning, table
+from fetcher.engines._tls import is_refusal
 from fetcher.errors import (
     FetcherError,
     InvalidRequestError,
@@ -40,6 +41,7 @@ REFUSED = Meaning(RefusedError, "Oracle refused the connection")
 VERSION = Meaning(RefusedError, "Oracle is too old for the driver, or demands encryption that it does not have")
 CERTIFICATE = Meaning(RefusedError, "the TLS certificate was not accepted")
 HANDSHAKE = Meaning(RefusedError, "no TLS connection could be agreed with Oracle")
+UNREADABLE = Meaning(UnavailableError, "Oracle's answer to the TLS handshake was not TLS; it may not offer it")
 REJECTED = Meaning(InvalidRequestError, "Oracle rejected the query")
 REJECTED_VALUE = Meaning(InvalidRequestError, "Oracle rejected a value of the request")
 WRITES = Meaning(InvalidRequestError, "the table changes something when it is read")
@@ -132,8 +134,8 @@ def refused(error: Exception) -> FetcherError:
             return each
         if isinstance(each, SSLCertVerificationError):
             return CERTIFICATE.error()
-        if isinstance(each, SSLError) and not isinstance(each, SSLEOFError | SSLZeroReturnError):
-            return HANDSHAKE.error()
+        if isinstance(each, SSLError):
+            return (HANDSHAKE if is_refusal(each) else UNREADABLE).error()
     if isinstance(error, UnicodeEncodeError):
         return CREDENTIALS.error()
     return _explained(_meaning([code(each) for each in reversed(chain)], REFUSED, UNREACHABLE))

@@ -4,6 +4,7 @@ import ssl
 from typing import Any
 
 from fetcher.core.pem import identify, readable, trust
+from fetcher.engines._tls import no_socket_left
 from fetcher.errors import InvalidRequestError
 from fetcher.model import Connection, Secret
 
@@ -25,7 +26,8 @@ class Context(ssl.SSLContext):
     def wrap_socket(self, sock: Any, *_arguments: Any, **_options: Any) -> ssl.SSLSocket:
         """Greet the server, and check who it is before a byte of the login is sent."""
         self.check_hostname = self.verified
-        return super().wrap_socket(sock, server_hostname=self.host)
+        with no_socket_left():
+            return super().wrap_socket(sock, server_hostname=self.host)
 
 
 def context(to: Connection, secret: Secret) -> Context | None:

@@ -42,6 +42,7 @@ MASKED = (
 )
 BLOCKED = Meaning(RefusedError, "SQL Server does not let this address in")
 TLS = Meaning(RefusedError, "no TLS connection could be agreed with SQL Server, or its certificate was not accepted")
+UNREADABLE = Meaning(UnavailableError, "SQL Server's answer to the TLS handshake could not be read")
 REJECTED = Meaning(InvalidRequestError, "SQL Server rejected the query")
 VALUE = Meaning(InvalidRequestError, "SQL Server rejected a value of the request")
 VIEW = Meaning(InvalidRequestError, "SQL Server cannot run the view")
@@ -111,6 +112,9 @@ NUMBER = re.compile(r"\((-?\d+)\)(?: \(SQL\w+\))?(?=$|; \[\w{5}\] \[)")
 
 SECURE = re.compile(r"SSL|TLS|certificate|[Ee]ncryption")
 """The driver reports a failed handshake as 08001, with words of its own or OpenSSL's."""
+UNREAD = "0x80090308"
+"""What it reports where bytes came that are no TLS: a broken wire's. A certificate, or a server without TLS, has words.
+Source: Windows' SEC_E_INVALID_TOKEN, "COM error codes (security and setup)"."""
 
 
 def explained(error: Exception) -> FetcherError:
@@ -122,7 +126,7 @@ def refused(error: Exception) -> FetcherError:
     """Translate what was raised while connecting."""
     state, text = _parts(error)
     if state.startswith("08") and SECURE.search(text):
-        return TLS.error()
+        return (UNREADABLE if UNREAD in text else TLS).error()
     return _translated(error, UNREACHABLE, rejected=UNREACHABLE)
 
 
