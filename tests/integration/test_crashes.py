@@ -125,24 +125,28 @@ def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     """R-004-69, R-AWS-5: a part of a second an attempt, ten attempts and more, the same bytes as in one.
 
     An attempt that stored no part gets longer, one that stored several gets shorter: 29 parts make ten attempts then,
-    however fast the machine.
+    however fast the machine. The time that the job has spent grows over all of them (design §6).
     """
     with source(service) as connection:
         connection.execute("CREATE TABLE public.many (id int PRIMARY KEY, text text NOT NULL)")
         connection.execute("INSERT INTO public.many SELECT n, repeat('x', 16384) FROM generate_series(1, 14500) n")
     calm = finished(service, posted(service, {"public.many": ["*"]}, "in one"))
     job_id = posted(service, {"public.many": ["*"]}, "hand over")
-    budget = 0.6
+    put(service, job_id, "spentMs", 100_000)
+    budget, times = 0.6, [100_000]
     with service.envelope(EXTRACT) as worker:
         while service.job(job_id)["status"] not in {"completed", "failed"}:
             before, generation = checkpointed(service, job_id), int(service.record(job_id)["generation"]["N"])
             report = worker.invoke(work_event(job_id, generation), MARGIN_SECONDS + budget)
             assert report.payload == {"batchItemFailures": []}, report
+            times.append(spent(service, job_id))
             stored = checkpointed(service, job_id) - before
             budget *= 1.3 if stored < 1 else 0.7 if stored > 1 else 1
     job = service.job(job_id)
     assert job["status"] == "completed", job
     assert job["attempts"] >= 10
+    assert times == sorted(times)
+    assert times[-1] > times[1]
     assert service.result(job) == calm
     [datasource] = manifest(service, job_id)["datasources"]
     assert datasource["snapshots"] >= 5
@@ -192,7 +196,7 @@ def test_what_earlier_attempts_spent_is_no_time_of_this_one(service: Rig, spent_
 
 
 def test_the_time_that_a_job_spent_never_falls(service: Rig, undisturbed: dict[str, bytes]) -> None:
-    """Design §6: neither by a death, nor by a new upload from the beginning, nor by a hand-over."""
+    """Design §6: neither by a death, nor by a new upload from the beginning."""
     job_id = posted(service, LARGE, "time goes on")
     put(service, job_id, "spentMs", 100_000)
     seen = [100_000]
@@ -201,14 +205,9 @@ def test_the_time_that_a_job_spent_never_falls(service: Rig, undisturbed: dict[s
         seen.append(spent(service, job_id))
         service.touch_connection("my_postgres")
         until(lambda: int(service.record(job_id)["leaseUntil"]["N"]) < time.time() * 1000, "the end of the lease")
-    with service.envelope(EXTRACT) as worker:
-        worker.invoke(work_event(job_id), MARGIN_SECONDS + 0.1)
-    assert service.record(job_id)["generation"]["N"] == "1"
-    seen.append(spent(service, job_id))
     assert finished(service, job_id) == undisturbed["large"]
     seen.append(spent(service, job_id))
-    assert seen == sorted(seen)
-    assert len(set(seen)) >= 4, "each attempt that read adds to it"
+    assert seen == sorted(set(seen)), "each attempt adds to it"
 
 
 def spent(service: Rig, job_id: str) -> int:
@@ -222,7 +221,6 @@ def spent(service: Rig, job_id: str) -> int:
         ("gone", "nothing"),
         ("deleted", "nothing"),
         ("another's", "nothing"),
-        ("gone", "a checkpoint"),
         ("another's", "a checkpoint"),
     ],
 )

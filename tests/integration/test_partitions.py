@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.cloud import Cloud, detailed
+from tests.cloud import Cloud, cloud, detailed
 from tests.cloudproxy import Call, CloudProxy, Fault, between
 from tests.envelope import Envelope, Report
 from tests.integration.test_bounds import source
 from tests.rig import EXTRACT, Rig, until, work_event
-from tests.scenarios import clouded, named
+from tests.scenarios import named
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -42,7 +42,9 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def at(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with clouded(stack, tmp_path_factory.mktemp("partitions")) as made:
+    calm = {"FETCHER_LEASE_SECONDS": "60", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "30"}
+    with cloud(stack, tmp_path_factory.mktemp("partitions"), **calm) as made:
+        assert made.register().status == 201
         with source(made) as database:
             database.execute(f"CREATE TABLE {named(made, 'pace')} AS SELECT 0.0::float8 AS seconds".encode())
             for name, sql in TABLES.items():
