@@ -1,10 +1,10 @@
 """The heartbeat of an attempt: it renews the lease, carries the progress and brings the cancel.
 
 It runs on a thread of its own until the attempt ends, through sealing too. All fenced writes of an
-attempt go through it, so they never overtake one another.
+attempt go through it, so they never overtake one another. A second thread looks at the clocks meanwhile: a
+renewal that AWS neither takes nor refuses may last longer than the lease.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Event, Lock, Thread
@@ -20,7 +20,7 @@ from fetcher.core.checkpoint import Checkpoint
 from fetcher.core.extraction import Extraction
 from fetcher.core.faults import Point, reach
 from fetcher.core.stop import A_SLOT, Stop, Waiting
-from fetcher.errors import CanceledError
+from fetcher.errors import CanceledError, LostClaimError
 from fetcher.settings import Settings
 
 MARGIN = 6
@@ -33,7 +33,7 @@ RENEWALS = 10
 class Heart:
     """Use as a context. `stop` is set when claim or slots are lost or cannot be renewed, or a cancel came.
 
-    `claimed_at` is an instant of the monotonic clock from before the claim.
+    `claimed_at` is an instant of the stop's clock from before the claim.
     """
 
     def __init__(
@@ -62,17 +62,22 @@ class Heart:
         self._shown: Callable[[], Mapping[str, Any]] = lambda: extraction.progress
         self._lock = Lock()
         self._ended = Event()
-        self._thread = Thread(target=self._beat_on, name="heart", daemon=True)
+        self._threads = [
+            Thread(target=self._beat_on, name="heart", daemon=True),
+            Thread(target=self._look_on, name="lease", daemon=True),
+        ]
 
     def __enter__(self) -> "Heart":
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def extraction(self) -> Extraction:
@@ -89,7 +94,7 @@ class Heart:
         return self._held is not None
 
     def hold(self, held: Held, taken_at: float) -> None:
-        """Renew these source slots too; `taken_at` is an instant of the monotonic clock from before they were taken.
+        """Renew these source slots too; `taken_at` is an instant of the stop's clock from before they were taken.
 
         The extraction's time runs from here: waiting for a slot is not part of it.
         """
@@ -97,7 +102,7 @@ class Heart:
             self._held = held
             self._slots_renewed = taken_at
             self._put_off()
-        self._began = time.monotonic()
+        self._began = self._stop.now()
 
     def tried(self) -> None:
         """Count a try in vain. Raises `LostClaimError`."""
@@ -122,11 +127,15 @@ class Heart:
     def _spent_ms(self) -> int:
         if self._began is None:
             return self._spent_before
-        return self._spent_before + round((time.monotonic() - self._began) * 1000)
+        return self._spent_before + round((self._stop.now() - self._began) * 1000)
 
     def _write(self, write: Callable[[], Extraction]) -> None:
+        """Write under the claim, unless it was given up: renewed then, it would only keep others from the job."""
         with self._lock:
-            at = time.monotonic()
+            self._stop.look()
+            if isinstance(reason := self._stop.reason, LostClaimError):
+                raise reason
+            at = self._stop.now()
             self._extraction = write()
             self._claim_renewed = at
             self._put_off()
@@ -138,7 +147,7 @@ class Heart:
 
     def _renew_slots(self) -> None:
         """Renew the slots when a part of their lease has passed; one that is another's ends this attempt."""
-        at = time.monotonic()
+        at = self._stop.now()
         if self._held is None or at - self._slots_renewed < self._renew_after:
             return
         if not self._renewals.renew(self._held):
@@ -147,6 +156,11 @@ class Heart:
         with self._lock:
             self._slots_renewed = at
             self._put_off()
+
+    def _look_on(self) -> None:
+        """Let the stop come when a clock runs out, also while a source and AWS are silent."""
+        while not self._ended.wait(min(self._every, self._stop.due() or self._every)):
+            self._stop.look()
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._every):
@@ -159,6 +173,5 @@ class Heart:
             except Exception as error:  # a lost claim, or a defect: without renewals nothing may go on
                 self._stop.set(error)
                 return
-            self._stop.look()
             if self._extraction.cancel_requested_at is not None:
                 self._stop.set(CanceledError("the job was canceled"))

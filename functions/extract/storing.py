@@ -172,6 +172,7 @@ class Storing:
         logger.info("completing what an earlier attempt sealed", extra={"parts": len(parts)})
         upload = Upload(self._services.s3, self._bucket, checkpoint.key)
         upload.go_on(sealed.upload_id, parts, LAST_PART_NUMBER)
+        self._stop.check()
         upload.complete()
         upload.stop()
         reach(Point.STORED)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fetcher.core.faults import Point
-from tests.integration.test_bounds import source
+from tests.integration.test_bounds import source, view
 from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, Rig, sqs_event, until, work_event
 
 pytestmark = pytest.mark.stack
@@ -48,15 +48,32 @@ def killed(service: Rig, job_id: str, point: Point) -> None:
 
 def finished(service: Rig, job_id: str) -> bytes:
     """Drive the queue and the sweeper until the job has ended well, and return its bytes."""
+    job = ended(service, job_id)
+    assert job["status"] == "completed", job
+    return service.result(job)
 
-    def completed() -> Any:
+
+def ended(service: Rig, job_id: str) -> Any:
+    """Drive the queue and the sweeper until the job has ended, and return it."""
+
+    def over() -> Any:
         service.sweep()
         service.work()
         job = service.job(job_id)
-        assert job["status"] != "failed", job
-        return job if job["status"] == "completed" else None
+        return job if job["status"] in {"completed", "failed"} else None
 
-    return service.result(until(completed, f"the end of {job_id}", 40))
+    return until(over, f"the end of {job_id}", 40)
+
+
+def put(service: Rig, job_id: str, name: str, value: int) -> None:
+    """Set a number of the stored record."""
+    service.dynamodb.update_item(
+        TableName=service.env["FETCHER_MAIN_TABLE"],
+        Key={name: service.record(job_id)[name] for name in ("PK", "SK")},
+        UpdateExpression="SET #n = :v",
+        ExpressionAttributeNames={"#n": name},
+        ExpressionAttributeValues={":v": {"N": str(value)}},
+    )
 
 
 def event_ids(service: Rig, job_id: str, seconds: float = 60) -> list[str]:
@@ -108,24 +125,28 @@ def test_a_large_job_is_handed_from_attempt_to_attempt(service: Rig) -> None:
     """R-004-69, R-AWS-5: a part of a second an attempt, ten attempts and more, the same bytes as in one.
 
     An attempt that stored no part gets longer, one that stored several gets shorter: 29 parts make ten attempts then,
-    however fast the machine.
+    however fast the machine. The time that the job has spent grows over all of them (design §6).
     """
     with source(service) as connection:
         connection.execute("CREATE TABLE public.many (id int PRIMARY KEY, text text NOT NULL)")
         connection.execute("INSERT INTO public.many SELECT n, repeat('x', 16384) FROM generate_series(1, 14500) n")
     calm = finished(service, posted(service, {"public.many": ["*"]}, "in one"))
     job_id = posted(service, {"public.many": ["*"]}, "hand over")
-    budget = 0.6
+    put(service, job_id, "spentMs", 100_000)
+    budget, times = 0.6, [100_000]
     with service.envelope(EXTRACT) as worker:
         while service.job(job_id)["status"] not in {"completed", "failed"}:
             before, generation = checkpointed(service, job_id), int(service.record(job_id)["generation"]["N"])
             report = worker.invoke(work_event(job_id, generation), MARGIN_SECONDS + budget)
             assert report.payload == {"batchItemFailures": []}, report
+            times.append(spent(service, job_id))
             stored = checkpointed(service, job_id) - before
             budget *= 1.3 if stored < 1 else 0.7 if stored > 1 else 1
     job = service.job(job_id)
     assert job["status"] == "completed", job
     assert job["attempts"] >= 10
+    assert times == sorted(times)
+    assert times[-1] > times[1]
     assert service.result(job) == calm
     [datasource] = manifest(service, job_id)["datasources"]
     assert datasource["snapshots"] >= 5
@@ -147,12 +168,7 @@ def test_part_numbers_never_go_beyond_what_s3_takes(
     job_id = posted(service, LARGE, f"writer {writer}")
     killed(service, job_id, Point.PART_STORED)
     known = service.record(job_id)
-    service.dynamodb.update_item(
-        TableName=service.env["FETCHER_MAIN_TABLE"],
-        Key={name: known[name] for name in ("PK", "SK")},
-        UpdateExpression="SET writer = :w",
-        ExpressionAttributeValues={":w": {"N": str(writer)}},
-    )
+    put(service, job_id, "writer", writer)
     assert finished(service, job_id) == undisturbed["large"]
     assert manifest(service, job_id)["datasources"][0]["snapshots"] == attempts
     gone_on = service.record(job_id)["result"]["M"]["path"] == known["checkpoint"]["M"]["key"]
@@ -166,6 +182,82 @@ def test_a_changed_connection_is_read_from_the_beginning(service: Rig, undisturb
     service.touch_connection("my_postgres")
     assert finished(service, job_id) == undisturbed["large"]
     assert manifest(service, job_id)["datasources"][0]["snapshots"] == 1
+
+
+@pytest.mark.parametrize(("spent_ms", "status"), [(299_000, "failed"), (290_000, "completed")])
+def test_what_earlier_attempts_spent_is_no_time_of_this_one(service: Rig, spent_ms: int, status: str) -> None:
+    """Design §6, R-000-40: five minutes summed over attempts; two seconds of them end a job, or are counted."""
+    view(service, "two seconds", "SELECT n, pg_sleep(0.2)::text AS s FROM generate_series(1, 10) n")
+    job_id = posted(service, {"two seconds": ["*"]}, f"spent {spent_ms}")
+    put(service, job_id, "spentMs", spent_ms)
+    job = ended(service, job_id)
+    assert (job["status"], job.get("error", {}).get("family")) == (status, "timeout" if status == "failed" else None)
+    assert spent(service, job_id) >= spent_ms + (2_000 if status == "completed" else 0)
+
+
+def test_the_time_that_a_job_spent_never_falls(service: Rig, undisturbed: dict[str, bytes]) -> None:
+    """Design §6: neither by a death, nor by a new upload from the beginning."""
+    job_id = posted(service, LARGE, "time goes on")
+    put(service, job_id, "spentMs", 100_000)
+    seen = [100_000]
+    for point in (Point.PART_STORED, Point.UPLOAD_NOTED):
+        killed(service, job_id, point)
+        seen.append(spent(service, job_id))
+        service.touch_connection("my_postgres")
+        until(lambda: int(service.record(job_id)["leaseUntil"]["N"]) < time.time() * 1000, "the end of the lease")
+    assert finished(service, job_id) == undisturbed["large"]
+    seen.append(spent(service, job_id))
+    assert seen == sorted(set(seen)), "each attempt adds to it"
+
+
+def spent(service: Rig, job_id: str) -> int:
+    """Milliseconds of the job's own time that are gone."""
+    return int(service.record(job_id)["spentMs"]["N"])
+
+
+@pytest.mark.parametrize(
+    ("how", "after"),
+    [
+        ("gone", "nothing"),
+        ("deleted", "nothing"),
+        ("another's", "nothing"),
+        ("another's", "a checkpoint"),
+    ],
+)
+def test_a_connection_that_is_gone_or_anothers_ends_the_job(service: Rig, how: str, after: str) -> None:
+    """R-000-6: it is found again at every claim; what was read of it before becomes no result."""
+    name = f"was_{how[:3]}_{after[0]}"
+    connection = service.register(name).json()["id"]
+    job_id = posted(service, LARGE, f"{how} after {after}", name)
+    if after == "a checkpoint":
+        killed(service, job_id, Point.PART_STORED)
+        assert [key for key in service.uploads() if job_id in key]
+    lose(service, connection, how)
+    job = ended(service, job_id)
+    shown = {name: job["error"][name] for name in ("code", "family", "datasource", "phase")}
+    assert shown == {"code": "FET-2010", "family": "invalid", "datasource": name, "phase": "starting"}
+    assert "resultPath" not in job
+    assert job["attempts"] == (1 if after == "nothing" else 2)
+    assert not [key for key in service.objects() + service.uploads() if job_id in key]
+    assert not service.slots_held(job_id)
+    assert event_ids(service, job_id) == [f"fetcher.job.failed.{job_id}"]
+
+
+def lose(service: Rig, connection: str, how: str) -> None:
+    """Take a connection from a job that uses it, past the API, which would refuse that."""
+    table = service.env["FETCHER_CONNECTIONS_TABLE"]
+    key = {"PK": {"S": f"T#default#CONNECTION#{connection}"}, "SK": {"S": "META"}}
+    if how == "gone":
+        service.dynamodb.delete_item(TableName=table, Key=key)
+        return
+    name, value = ("productName", "lending") if how == "another's" else ("deletedAt", "2026-01-01T00:00:00Z")
+    service.dynamodb.update_item(
+        TableName=table,
+        Key=key,
+        UpdateExpression="SET #n = :v",
+        ExpressionAttributeNames={"#n": name},
+        ExpressionAttributeValues={":v": {"S": value}},
+    )
 
 
 def test_a_live_lease_is_not_taken(service: Rig) -> None:

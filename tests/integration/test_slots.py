@@ -4,19 +4,21 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from fetcher.core.faults import Point
-from tests.integration.test_bounds import source, view
+from tests.integration.test_bounds import active_queries, source, view
 from tests.rig import EXTRACT, Rig, sqs_event, until, work_event
 
 pytestmark = pytest.mark.stack
 
 LEASE_SECONDS = 2
 SLOW = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 25) n"
+SLOWER = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 80) n"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -257,7 +259,7 @@ def test_a_killed_holders_slot_is_its_own_next_attempts_at_once_and_others_later
 
 def test_a_slot_is_renewed_as_long_as_its_job_reads(service: Rig) -> None:
     """Design §6 j: renewed with the heartbeat, over several leases; nobody else reads meanwhile."""
-    view(service, "slower", "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 80) n")
+    view(service, "slower", SLOWER)
     long, other = posted(service, "long", "one", table="slower"), posted(service, "short", "one")
     reader = threading.Thread(target=service.invoke, args=(EXTRACT, work_event(long)))
     with Watch(service) as watch, service.envelope(EXTRACT) as envelope:
@@ -270,6 +272,35 @@ def test_a_slot_is_renewed_as_long_as_its_job_reads(service: Rig) -> None:
         reader.join()
     assert (service.job(long)["status"], watch.most(long, other)) == ("completed", 1)
     assert service.job(long)["attempts"] == 1
+
+
+def test_a_slot_that_becomes_anothers_in_the_middle_of_a_read_is_waited_for(
+    service: Rig, connections: dict[str, str]
+) -> None:
+    """Design §6 j: the read ends, at the source too, and the job waits; nobody failed, and every row comes once."""
+    view(service, "slower", SLOWER)
+    job_id = posted(service, "lost slot", "one", table="slower")
+    drained(service)
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(service.invoke, EXTRACT, work_event(job_id), FETCHER_LEASE_SECONDS="8")
+        until(lambda: active_queries(service, job_id), "the query", 60)
+        with occupied(service, connections["one"]):
+            assert working.result(60).payload == {"batchItemFailures": []}
+            assert active_queries(service, job_id) == 0
+            assert held(service) == {connections["one"]: ["another"]}
+            assert service.job(job_id)["progress"]["current"] == "waiting for a slot"
+            assert "claimToken" not in service.record(job_id)
+            assert json.loads(message(service)["Body"])["generation"] == 1
+            spent = number(service, job_id, "spentMs")
+            assert spent > 0
+            assert service.invoke(EXTRACT, work_event(job_id, 1)).payload == {"batchItemFailures": []}
+    counted = {name: number(service, job_id, name) for name in ("generation", "waits", "spentMs", "stalled", "tries")}
+    assert counted == {"generation": 2, "waits": 2, "spentMs": spent, "stalled": 0, "tries": 0}
+    assert service.invoke(EXTRACT, work_event(job_id, 2)).payload == {"batchItemFailures": []}
+    done = service.job(job_id)
+    assert (done["status"], done["attempts"]) == ("completed", 3), done
+    assert [row["n"] for row in json.loads(service.result(done))["one"]["slower"]] == list(range(1, 81))
+    assert held(service) == {}
 
 
 def test_a_worker_that_dies_when_it_begins_to_wait_is_followed_by_the_sweeper(

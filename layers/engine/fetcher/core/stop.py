@@ -42,13 +42,13 @@ class Stop:
     """Shared by the reading threads, the heartbeat and whoever waits for them.
 
     `seconds` is what is left of the extraction's clock, `attempt_seconds` of this attempt's; once one of
-    them has run out, every `check` says so.
+    them has run out, every `check` says so. `now` is the clock that all of it is measured by.
     """
 
     def __init__(
         self, seconds: float, attempt_seconds: float = math.inf, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._monotonic = monotonic
+        self.now = monotonic
         self._deadline = monotonic() + seconds
         self._pause = monotonic() + attempt_seconds
         self._lease = math.inf
@@ -64,7 +64,11 @@ class Stop:
 
     def remaining(self) -> float:
         """Seconds left of the extraction's clock, never negative."""
-        return max(0.0, self._deadline - self._monotonic())
+        return max(0.0, self._deadline - self.now())
+
+    def due(self) -> float:
+        """Seconds until the first of the clocks runs out, never negative."""
+        return max(0.0, min(self._lease, self._deadline, self._pause) - self.now())
 
     def renewed(self, until: float) -> None:
         """Effects are allowed until this instant of the monotonic clock, unless it is put off again."""
@@ -91,10 +95,10 @@ class Stop:
             Thread(target=_cancel, args=(session,), name="cancel", daemon=True).start()
 
     def look(self) -> None:
-        """Set the reason when a clock has run out; called at each page, and by the heartbeat between pages."""
+        """Set the reason when a clock has run out; called at each page, and beside the heartbeat between pages."""
         if self._reason is not None:
             return
-        now = self._monotonic()
+        now = self.now()
         if now >= self._lease:
             self.set(LostClaimError("the lease could not be renewed in time"))
         elif now >= self._deadline:
