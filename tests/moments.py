@@ -26,7 +26,7 @@ from tests.scenarios import named
 
 RESULT = {"path": "p", "rowCount": 0, "sizeBytes": 0}
 ROWS = tuple(permutations(("two", "cancel", "finish")))
-"""Of a moment, what comes behind each other while the other request comes at any time: who knows more is told more."""
+"""Every order of three of a moment, one behind the other, while the other request comes at any time."""
 WITHIN_SECONDS = 0.03
 """How far apart those of a moment begin, at most."""
 
