@@ -6,10 +6,11 @@ as deployed; the worker is a thread of the test.
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 from threading import Barrier
 from typing import Any
 from uuid import uuid4
@@ -24,6 +25,8 @@ from tests.rig import Answer, http_event
 from tests.scenarios import named
 
 RESULT = {"path": "p", "rowCount": 0, "sizeBytes": 0}
+ROWS = tuple(permutations(("two", "cancel", "finish")))
+"""Every order of three of a moment, one behind the other, while the other request comes at any time."""
 WITHIN_SECONDS = 0.03
 """How far apart those of a moment begin, at most."""
 
@@ -69,29 +72,34 @@ class Told:
         return self.knew < later.asked
 
 
-def somewhen(work: Callable[[], Any], pause: float) -> Callable[[], Told]:
-    """Do it after a pause of seconds."""
+Works = Mapping[str, Callable[[], Any]]
 
-    def told() -> Told:
-        time.sleep(pause)
+
+def in_a_row(works: Works, pause: float) -> dict[str, Told]:
+    """Do one as soon as the one before is known, the first after a pause of seconds."""
+    told = {}
+    time.sleep(pause)
+    for name, work in works.items():
         begun = time.monotonic()
-        return Told(work(), begun, time.monotonic())
-
+        told[name] = Told(work(), begun, time.monotonic())
     return told
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The request of a running job by two more, its cancel and its end, all at once."""
+    """The request of a running job by two more, its cancel and its end, all at once, or three of them in a row."""
 
     first: str
-    posts: tuple[Told, Told]
+    one: Told
+    two: Told
     cancel: Told
     finish: Told
 
     @classmethod
-    def of(cls, at: Cloud, submits: tuple[Envelope, Envelope], services: Services, jitter: random.Random) -> "Moment":
-        """Post a job, take it as a worker, and let the moment come."""
+    def of(
+        cls, at: Cloud, submits: tuple[Envelope, Envelope], services: Services, number: int, jitter: random.Random
+    ) -> "Moment":
+        """Post a job, take it as a worker, and let the moment come: every other one is a row, in every order."""
         body = request(at)
         first = at.post(body).json()["jobId"]
         worker = services.extractions.claim("default", first, 0, uuid4().hex)
@@ -102,16 +110,27 @@ class Moment:
             ending.follow(services, ended)
             return ended.status
 
-        works = (
-            partial(at.post, body),
-            partial(asked, submits[0], "/v1/fetcher", body),
-            partial(asked, submits[1], f"/v1/fetcher/{first}/cancel"),
-            finish,
+        works: Works = {
+            "one": partial(at.post, body),
+            "two": partial(asked, submits[0], "/v1/fetcher", body),
+            "cancel": partial(asked, submits[1], f"/v1/fetcher/{first}/cancel"),
+            "finish": finish,
+        }
+        row = ROWS[number // 2 % len(ROWS)]
+        groups = [("one",), row] if number % 2 else [(name,) for name in works]
+        told = at_once(
+            *(
+                partial(in_a_row, {name: works[name] for name in group}, jitter.random() * WITHIN_SECONDS)
+                for group in groups
+            )
         )
-        told = at_once(*(somewhen(work, jitter.random() * WITHIN_SECONDS) for work in works))
         assert not [each for each in told if isinstance(each, Exception)], told
-        one, two, cancel, end = told
-        return cls(first, (one, two), cancel, end)
+        return cls(first, **{name: each for group in told for name, each in group.items()})
+
+    @property
+    def posts(self) -> tuple[Told, Told]:
+        """Both requests."""
+        return self.one, self.two
 
     @property
     def canceled(self) -> bool:

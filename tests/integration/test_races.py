@@ -281,7 +281,7 @@ def test_submit_cancel_and_finish_at_one_moment_tell_one_story(
     jitter, stories, ends = random.Random(4), set(), dict[str, str]()
     at.arm({})
     for number in count(1):
-        moment = Moment.of(at, submits, services, jitter)
+        moment = Moment.of(at, submits, services, number, jitter)
         successor = moment.successor()
         moment.stored(at, successor)
         stories.add((moment.canceled, successor is not None))
