@@ -43,7 +43,7 @@ TABLES = {
 @pytest.fixture(scope="module")
 def at(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     calm = {"FETCHER_LEASE_SECONDS": "60", "FETCHER_HEARTBEAT_SECONDS": "0.2", "FETCHER_DISPATCH_SECONDS": "30"}
-    with cloud(stack, tmp_path_factory.mktemp("partitions"), **calm) as made:
+    with cloud(stack, tmp_path_factory.mktemp("partitions"), calm) as made:
         assert made.register().status == 201
         with source(made) as database:
             database.execute(f"CREATE TABLE {named(made, 'pace')} AS SELECT 0.0::float8 AS seconds".encode())
