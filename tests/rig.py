@@ -141,10 +141,14 @@ class Rig:
         return self.deliver(EXTRACT, **env)
 
     def ended(self, job_id: str) -> Any:
-        """Let extract take messages until this job has ended, and return it: others may wait before its own."""
+        """Let extract take messages until this job has ended, and return it: others may wait before its own.
+
+        A worker that a busy machine kept waiting for as long as its lease leaves the job to the sweeper.
+        """
 
         def ended() -> Any:
-            self.work()
+            if self.work() is None:
+                self.sweep()
             job = self.job(job_id)
             return job if job["status"] in {"completed", "failed"} else None
 

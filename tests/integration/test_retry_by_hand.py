@@ -232,9 +232,9 @@ def test_the_command_line_lists_failed_jobs_and_retries_one_of_any_size(
     stored = stack.client("s3").list_objects_v2(Bucket=stack["bucket"], Prefix=f"requests/default/{job_id}")
     assert stored["KeyCount"] == 1
     listed = until(lambda: _line(run("failed", "--source", "payments").stdout, job_id), "the job in the list", 60)
-    assert listed[2:4] == ["invalid", f"{registered}/public.{late}"]
+    assert listed[2:5] == ["invalid", "planning", f"{registered}/public.{late}"]
     assert listed[1].startswith("20")
-    assert listed[4].startswith("correct what is named here")
+    assert listed[5].startswith("correct what is named here")
     create(stack, late)
     retried = run("retry", job_id, "--wait")
     assert "completed: 1 of 1 tables, 1 rows" in retried.stderr

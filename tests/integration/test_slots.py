@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from fetcher.core.faults import Point
-from tests.integration.test_bounds import active_queries, source, view
+from tests.integration.test_bounds import UNHURRIED, active_queries, source, view
 from tests.rig import EXTRACT, Rig, sqs_event, until, work_event
 
 pytestmark = pytest.mark.stack
 
 LEASE_SECONDS = 2
+SWEEP_SECONDS = 5
 SLOW = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 25) n"
 SLOWER = "SELECT n, pg_sleep(0.06)::text AS s FROM generate_series(1, 80) n"
 
@@ -146,12 +147,12 @@ class Watch:
 
 @contextmanager
 def workers(service: Rig, count: int) -> Iterator[None]:
-    """So many execution environments, warm, that take messages from the queue side by side."""
+    """So many execution environments, warm, that take messages from the queue side by side. None of them dies."""
     done, warm = threading.Event(), threading.Barrier(count + 1, timeout=120)
     queue = service.env["FETCHER_WORK_QUEUE_URL"]
 
     def work() -> None:
-        with service.envelope(EXTRACT) as envelope:
+        with service.envelope(EXTRACT, UNHURRIED) as envelope:
             assert envelope.invoke(work_event("nobody")).outcome == "response"
             warm.wait()
             while not done.wait(0.05):
@@ -173,9 +174,14 @@ def workers(service: Rig, count: int) -> Iterator[None]:
 
 
 def completed(service: Rig, jobs: list[str]) -> list[Any]:
-    """Wait until all of these have completed."""
+    """Wait until all of these have completed, with a sweep now and then for what could not be queued in time."""
+    swept = time.monotonic()
 
     def over() -> Any:
+        nonlocal swept
+        if time.monotonic() - swept > SWEEP_SECONDS:
+            service.sweep()
+            swept = time.monotonic()
         found = [service.job(job_id) for job_id in jobs]
         assert not [job for job in found if job["status"] == "failed"], found
         return found if all(job["status"] == "completed" for job in found) else None
