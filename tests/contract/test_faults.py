@@ -136,15 +136,21 @@ def test_a_wire_cut_inside_the_last_bytes_is_noticed(source: Source, missing: in
     """Without the server's last word a read is not complete, even when every row has arrived."""
     with faulty(source.to.host, source.to.port) as proxy:
         to = replace(source.to, port=proxy.port)
-        with opened(source, to) as session:
-            query = Reader(session, source).plan("pairs")
-            before = proxy.passed
-            assert sum(page.rows for page in session.read(query, None)) == 200
-            size = proxy.passed - before
-        with pytest.raises(UnavailableError), opened(source, to) as session:
-            Reader(session, source).plan("pairs")
-            proxy.fault, proxy.after = "fin", size - missing
-            list(session.read(query, None))
+        for _ in range(5):  # a driver's own looks at its server count too when they fall into the measured read
+            with opened(source, to) as session:
+                query = Reader(session, source).plan("pairs")
+                before = proxy.passed
+                assert sum(page.rows for page in session.read(query, None)) == 200
+                size = proxy.passed - before
+            with suppress(UnavailableError), opened(source, to) as session:
+                Reader(session, source).plan("pairs")
+                proxy.fault, proxy.after = "fin", size - missing
+                list(session.read(query, None))
+                assert not proxy.broken.is_set(), "a cut wire looked like the end of the rows"
+                proxy.fault = "none"
+            if proxy.broken.is_set():
+                return
+    pytest.fail("the wire was never cut")
 
 
 @pytest.fixture
