@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
-
 from fetcher.aws import gates, slots
 from fetcher.aws.spelling import spell
 from fetcher.core.faults import ARMED, Point
 from fetcher.core.lifecycle import TABLE
 from fetcher.core.rules import Rule
 from infra.local.metrics import Sample, samples
-from infra.local.places import ROOT
 from tests.cloudproxy import Call, CloudProxy, Fault, between
 from tests.envelope import Envelope, Report, patched
 from tests.rig import DEAD_LETTER, EXTRACT, NOTIFY, SUBMIT, SWEEPER, Rig, every, sqs_event
 from tests.rig import QUEUES as LIVE
 from tests.stack import Stack
+from tests.template import written
 
 HANDLERS = (SUBMIT, SWEEPER, EXTRACT, DEAD_LETTER, NOTIFY)
 QUEUES = {**LIVE, DEAD_LETTER: "WORK_DEAD"}
@@ -129,18 +127,10 @@ class Cloud(Rig):
         self.sqs.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy})
         return dead
 
-    def envelope(
-        self,
-        handler: str,
-        env: Mapping[str, str] | None = None,
-        *,
-        memory_mb: int = 512,
-        seconds: float = 120,
-        code: Path | None = None,
-    ) -> Envelope:
+    def envelope(self, handler: str, env: Mapping[str, str] | None = None, **limits: Any) -> Envelope:
         """Open an execution environment behind its handler's proxy."""
         through = {**(env or {}), "AWS_ENDPOINT_URL": self.proxies[handler].url}
-        return super().envelope(handler, through, memory_mb=memory_mb, seconds=seconds, code=code or self._code)
+        return super().envelope(handler, through, **{"code": self._code, **limits})
 
     def invoke(self, handler: str, event: Any, **env: str) -> Report:
         """Run a handler once; what was spoilt in this invocation is whole again in the next."""
@@ -291,23 +281,17 @@ class Cloud(Rig):
         return found
 
 
-@cache
-def _resources() -> Mapping[str, Any]:
-    resources: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
-    return resources
-
-
 def receives(handler: str) -> int:
     """How often the template lets a message of a handler's queue be received before it is a dead letter."""
     queue = {EXTRACT: "WorkQueue", NOTIFY: "NotificationsQueue"}[handler]
-    count: int = _resources()[queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    count: int = written()["Resources"][queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
     return count
 
 
 @cache
 def expiring() -> tuple[tuple[str, ...], bool]:
     """Which prefixes the template lets expire, and whether it ends uploads that nobody ends."""
-    bucket = _resources()["Bucket"]["Properties"]
+    bucket = written()["Resources"]["Bucket"]["Properties"]
     rules = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Status"] == "Enabled"]
     prefixes = tuple(rule["Prefix"] for rule in rules if "ExpirationInDays" in rule)
     return prefixes, any("AbortIncompleteMultipartUpload" in rule and "Prefix" not in rule for rule in rules)

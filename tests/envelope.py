@@ -99,11 +99,17 @@ def _handler(api: _RuntimeApi) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def _folder() -> Path:
+    """Make a folder that this process removes when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="fetcher-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @cache
 def unpacked() -> Path:
     """Pack and unpack the code once a process: environments only read it, as in Lambda."""
-    folder = Path(tempfile.mkdtemp(prefix="fetcher-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _folder()
     with zipfile.ZipFile(io.BytesIO(archive.functions_with_runtime())) as packed:
         packed.extractall(folder)
     return folder
@@ -112,8 +118,7 @@ def unpacked() -> Path:
 @cache
 def patched(patch: str) -> Path:
     """Copy that code, once a process for each patch: a program that the interpreter runs before a handler."""
-    folder = Path(tempfile.mkdtemp(prefix="fetcher-patched-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _folder()
     shutil.copytree(unpacked(), folder, dirs_exist_ok=True)
     (folder / "sitecustomize.py").write_text(patch)
     return folder

@@ -6,6 +6,7 @@ References stay visible as `${Id}`, attributes as `${Id.Name}`, so a right can b
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,16 @@ class Deployment:
 
 
 @cache
+def written() -> Mapping[str, Any]:
+    """The template as it is written; read once a process, and never changed."""
+    template: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
+    return template
+
+
+@cache
 def translated() -> dict[str, Any]:
     """Let SAM itself translate the template, as if `sam package` had uploaded code and layer."""
-    source = yaml_parse((ROOT / "template.yaml").read_text())
+    source = deepcopy(dict(written()))
     source["Globals"]["Function"]["CodeUri"] = "s3://bucket/functions.zip"
     source["Resources"]["EngineLayer"]["Properties"]["ContentUri"] = "s3://bucket/layer.zip"
     logging.getLogger("samtranslator").setLevel(logging.ERROR)

@@ -6,17 +6,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
 from fetcher.core.faults import Point
-from infra.local.places import ROOT
 from tests.integration.test_bounds import active_queries, view
 from tests.rig import EXTRACT, Rig, until, work_event
+from tests.template import written
 
 pytestmark = pytest.mark.stack
 
 DEPLOYED = {
-    name: str(yaml_parse((ROOT / "template.yaml").read_text())["Parameters"][parameter]["Default"])
+    name: str(written()["Parameters"][parameter]["Default"])
     for name, parameter in {
         "FETCHER_HEARTBEAT_SECONDS": "HeartbeatSeconds",
         "FETCHER_LEASE_SECONDS": "LeaseSeconds",

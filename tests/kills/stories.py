@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fetcher.core.faults import ARMED, Point
@@ -59,14 +60,19 @@ def left_behind(driver: Driver, tables: Mapping[str, Any]) -> str:
     return job_id
 
 
+def comes_to(driver: Driver, job_id: str, status: str, do: Callable[[], object]) -> None:
+    """Do something again and again, since a kill may come between, until the job's status is this."""
+
+    def there() -> bool:
+        do()
+        return bool(driver.service.job(job_id)["status"] == status)
+
+    until(there, f"the end of {job_id}", LIMIT_SECONDS)
+
+
 def swept_to_its_end(driver: Driver, job_id: str, **env: str) -> str:
     """Let nobody but the sweeper look at the job, until it has ended; then do what else is due."""
-
-    def failed() -> bool:
-        driver.sweep(job_id, **env)
-        return bool(driver.service.job(job_id)["status"] == "failed")
-
-    until(failed, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "failed", partial(driver.sweep, job_id, **env))
     driver.drive(job_id)
     return job_id
 
@@ -99,12 +105,11 @@ def never_sent(driver: Driver, tables: Mapping[str, Any]) -> str:
     """Neither message of the job reaches its queue; the sweeper sends them."""
     job_id = posted(driver, tables, FETCHER_WORK_QUEUE_URL=NOWHERE)
 
-    def ended() -> bool:
+    def sweep_and_work() -> None:
         driver.sweep(job_id)
         driver.deliver(EXTRACT)
-        return bool(driver.service.job(job_id)["status"] == "completed")
 
-    until(ended, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "completed", sweep_and_work)
     driver.lose("FETCHER_NOTIFICATIONS_QUEUE_URL")
     driver.drive(job_id)
     return job_id
@@ -130,12 +135,7 @@ def taken_in_vain(driver: Driver, tables: Mapping[str, Any]) -> str:
 def event_taken_in_vain(driver: Driver, tables: Mapping[str, Any]) -> str:
     """The sweeper cannot send the hint at the job's event, and gives the event back; the next sweep sends it."""
     job_id = posted(driver, tables)
-
-    def completed() -> bool:
-        driver.deliver(EXTRACT)
-        return bool(driver.service.job(job_id)["status"] == "completed")
-
-    until(completed, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "completed", partial(driver.deliver, EXTRACT))
     driver.lose("FETCHER_NOTIFICATIONS_QUEUE_URL")
     swept_in_vain(driver, job_id, "FETCHER_NOTIFICATIONS_QUEUE_URL")
     driver.drive(job_id)
@@ -230,27 +230,25 @@ def canceled_while_read(driver: Driver, _tables: Mapping[str, Any]) -> str:
     return job_id
 
 
-def canceled_and_swept(driver: Driver, tables: Mapping[str, Any]) -> str:
-    """The caller cancels while the lease of a worker that died lasts; when it is over, the sweeper ends the job."""
+def left_and_canceled(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The caller cancels while the lease of a worker that died lasts, which is over then."""
     job_id = left_behind(driver, tables)
     answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
     assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
     driver.expire(job_id)
+    return job_id
+
+
+def canceled_and_swept(driver: Driver, tables: Mapping[str, Any]) -> str:
+    """The caller cancels while the lease of a worker that died lasts; when it is over, the sweeper ends the job."""
+    job_id = left_and_canceled(driver, tables)
     return swept_to_its_end(driver, job_id)
 
 
 def canceled_and_taken_over(driver: Driver, tables: Mapping[str, Any]) -> str:
     """The caller cancels while the lease of a worker that died lasts; when it is over, the next worker ends the job."""
-    job_id = left_behind(driver, tables)
-    answer = driver.send("POST", f"/v1/fetcher/{job_id}/cancel")
-    assert (answer.status, answer.json()["status"]) == (202, "processing"), answer
-    driver.expire(job_id)
-
-    def failed() -> bool:
-        driver.invoke(EXTRACT, work_event(job_id))
-        return bool(driver.service.job(job_id)["status"] == "failed")
-
-    until(failed, f"the end of {job_id}", LIMIT_SECONDS)
+    job_id = left_and_canceled(driver, tables)
+    comes_to(driver, job_id, "failed", partial(driver.invoke, EXTRACT, work_event(job_id)))
     driver.drive(job_id)
     return job_id
 
@@ -289,12 +287,7 @@ def poisoned(driver: Driver, tables: Mapping[str, Any]) -> str:
     """The message was received five times, the last time by a worker that died; the dead-letter consumer has it."""
     job_id = left_behind(driver, tables)
     driver.expire(job_id)
-
-    def failed() -> bool:
-        driver.invoke(DEAD_LETTER, work_event(job_id))
-        return bool(driver.service.job(job_id)["status"] == "failed")
-
-    until(failed, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "failed", partial(driver.invoke, DEAD_LETTER, work_event(job_id)))
     driver.drive(job_id)
     return job_id
 
@@ -303,12 +296,7 @@ def released(driver: Driver, tables: Mapping[str, Any]) -> str:
     """A worker fails without dying, since its signing key cannot be read; the next one can read it."""
     job_id = posted(driver, tables)
     driver.deliver(EXTRACT, FETCHER_MASTER_SECRET_ID="no-such-secret")
-
-    def completed() -> bool:
-        driver.invoke(EXTRACT, work_event(job_id))
-        return bool(driver.service.job(job_id)["status"] == "completed")
-
-    until(completed, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "completed", partial(driver.invoke, EXTRACT, work_event(job_id)))
     driver.drive(job_id)
     return job_id
 
@@ -327,13 +315,12 @@ def source_used_up(driver: Driver, _tables: Mapping[str, Any]) -> str:
     with driver.sources.used_up():
         driver.invoke(EXTRACT, work_event(job_id))  # itself, whatever else is left in the queue
 
-    def completed() -> bool:
+    def receive() -> None:
         """The wait is over: its message comes, whichever generation it is of."""
         for generation in (0, 1):
             driver.invoke(EXTRACT, work_event(job_id, generation))
-        return bool(driver.service.job(job_id)["status"] == "completed")
 
-    until(completed, f"the end of {job_id}", LIMIT_SECONDS)
+    comes_to(driver, job_id, "completed", receive)
     driver.drive(job_id)
     return job_id
 

@@ -32,6 +32,6 @@ def test_an_answer_shows_the_job_as_it_was_when_it_answered(client: Any, clock: 
     digest = request_hash(asked.data_request, asked.metadata)
     job = Accepted("default", "a", "payments", digest, {"pg": "c1"}, 1, "{}", "{}", None, clock.now)
     made = table.accept(job, None)
-    answer = accept(SimpleNamespace(extractions=table), Caller("default", "nobody"), asked)  # type: ignore[arg-type]
+    answer = accept(SimpleNamespace(extractions=table), Caller("default", "nobody"), asked)  # type: ignore[arg-type] # all it asks
     assert (answer.extraction, answer.new) == (made, False)
     assert table.duplicate("default", digest) == (None, "a")
