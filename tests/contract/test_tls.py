@@ -258,6 +258,9 @@ PLACES: Mapping[str, Callable[[int], int]] = {
 ANSWER = 40_000
 """Bytes of an encrypted answer that come before the wire breaks: some pages, and a row in part."""
 STALL = 0.5
+PAUSE = 4.0
+"""Seconds of a stall where much is read before the fault: a busy machine pauses for longer than the other."""
+
 PATIENCE = 60.0
 """Seconds; far more than any of these takes."""
 
@@ -337,9 +340,14 @@ def test_a_wire_that_breaks_in_the_handshake_may_be_tried_again(
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_wire_that_breaks_in_an_encrypted_answer_is_an_error_in_time(
-    guards: Callable[[str], Guarded], wholes: Callable[[str], bytes], kind: str, fault: Fault
+    guards: Callable[[str], Guarded],
+    wholes: Callable[[str], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    fault: Fault,
 ) -> None:
     """R-002-59, R-002-63, B-45: what was handed out is a true beginning, and garbage never among it."""
+    monkeypatch.setenv("FETCHER_STALL_SECONDS", str(PAUSE))
     guarded, handed = guards(kind), threading.Event()
     delivered: list[bytes] = []
     began = time.monotonic()
